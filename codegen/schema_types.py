@@ -1,0 +1,221 @@
+"""The types, alias annotations and default values that occur in a schema.
+
+A type is a tree of `Base`, `Optional` and `List` nodes: `int[2]?` is `Optional(List(Base("int"), 2))`. An alias
+annotation belongs to the argument or return that bears it and is printed after the innermost base type, so that
+`Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+BASE_TYPES = (
+    "Tensor", "Scalar", "int", "SymInt", "float", "bool", "SymBool", "str", "ScalarType", "Layout", "Device",
+    "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream",
+)  # fmt: skip
+
+# Names that a default value may use instead of a literal, and the types that they are values of. A number is the
+# value that Python code passes for the name.
+SYMBOLS: dict[str, dict[str, int | None]] = {
+    "int": {"Mean": 1, "Sum": 2},
+    "ScalarType": dict.fromkeys((
+        "bool", "uint8", "int8", "int16", "short", "int32", "int", "int64", "long", "float16", "half", "bfloat16",
+        "float32", "float", "float64", "double", "complex64", "cfloat", "complex128", "cdouble",
+    )),  # fmt: skip
+    "MemoryFormat": dict.fromkeys(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")),
+    "Layout": dict.fromkeys(("strided", "sparse_coo")),
+}
+
+_CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
+
+
+class SchemaError(ValueError):
+    """What is wrong with a schema, and where in its text: `length` characters from `offset` on.
+
+    An object that is made without a text (by code rather than by `parse`) knows no offset; its `subject` says which
+    part is meant (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the offset.
+    """
+
+    def __init__(
+        self, message: str, offset: int = 0, length: int = 1, hint: str = "", subject: tuple[str, int] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message, self.offset, self.length, self.hint, self.subject = message, offset, length, hint, subject
+
+
+def did_you_mean(word: str, known: object) -> str:
+    """A hint that names the closest known word, or '' when none is close."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)  # type: ignore[call-overload]
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for numbers."""
+
+    name: str
+    value: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Type:
+    """What `Base`, `Optional` and `List` share: questions that analysis asks of a type, answered for its tree."""
+
+    __slots__ = ()
+
+    @property
+    def base(self) -> Base:
+        """The innermost node."""
+        node = self
+        while not isinstance(node, Base):
+            node = node.elem  # type: ignore[attr-defined]
+        return node
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the value itself may be None (`Tensor?`, `int[]?`; not `Tensor?[]`)."""
+        return isinstance(self, Optional)
+
+    @property
+    def required(self) -> Type:
+        """The type without an outer `?`."""
+        return self.elem if isinstance(self, Optional) else self
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list, None aside."""
+        return isinstance(self.required, List)
+
+    @property
+    def is_tensor_like(self) -> bool:
+        """Whether a tensor occurs in it: `Tensor`, `Tensor?`, `Tensor[]`, `Tensor?[]`."""
+        return self.base.name == "Tensor"
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is one tensor: `Tensor` or `Tensor?`."""
+        return self.is_tensor_like and not self.is_list
+
+    @property
+    def is_tensor_list(self) -> bool:
+        """Whether it is a list of tensors: `Tensor[]`, `Tensor?[]`, `Tensor[]?`."""
+        return self.is_tensor_like and self.is_list
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        """The type as the schema language writes it, with an annotation after the innermost type."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Base(Type):
+    """A type that has no parts, such as `Tensor` or `int`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in BASE_TYPES:
+            hint = did_you_mean(self.name, BASE_TYPES) or f"the types are {', '.join(BASE_TYPES)}"
+            raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint)
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return self.name if annotation is None else f"{self.name}({annotation})"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optional(Type):
+    """`elem?`: the value may be None."""
+
+    elem: Type
+
+    def __post_init__(self) -> None:
+        if isinstance(self.elem, Optional):
+            raise SchemaError(f"`{self.elem}?` is optional twice", hint=f"write `{self.elem}`")
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return self.elem.text(annotation) + "?"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class List(Type):
+    """`elem[]`, or `elem[size]`: then one value may be given that stands for `size` equal ones."""
+
+    elem: Type
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise SchemaError(f"a list of {self.size} elements", hint="write `[]`, or a size of at least 1")
+
+    def text(self, annotation: Annotation | None = None) -> str:
+        return f"{self.elem.text(annotation)}[{'' if self.size is None else self.size}]"
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Which memory a value shares: `a` is one alias set, `!` says it is written to, `a -> *` that the value enters
+    unknown sets (it is a view from then on that a list of outputs shares), `a|b` that it may be of either set."""
+
+    sets: tuple[str, ...]
+    is_write: bool = False
+    after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.sets + self.after:
+            if not re.fullmatch(r"[a-z]|\*", name):
+                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
+        if not self.sets:
+            raise SchemaError("an annotation without an alias set", hint="write `(a)` or `(a!)`")
+
+    def __str__(self) -> str:
+        text = "|".join(self.sets) + ("!" if self.is_write else "")
+        return f"{text} -> {'|'.join(self.after)}" if self.after else text
+
+
+def default_value(text: str) -> object:
+    """The Python value of a default as it is written in a schema; a list becomes a list, a name a `Symbol`."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text == "-inf":
+        return float("-inf")
+    if text.isidentifier():
+        return Symbol(text, SYMBOLS["int"].get(text))
+    return ast.literal_eval(text)
+
+
+def accepts(type_: Type, value: object) -> bool:
+    """Whether a default value can be given to an argument of the type."""
+    if isinstance(type_, Optional):
+        return value is None or accepts(type_.elem, value)
+    if isinstance(type_, List):
+        if not isinstance(value, list):
+            return type_.size is not None and accepts(type_.elem, value)
+        # `int[2] stride=[]` says "as kernel_size"; one element stands for any number of dimensions.
+        fits = type_.size in (None, 1) or len(value) in (0, type_.size)
+        return fits and all(accepts(type_.elem, item) for item in value)
+    name = type_.base.name
+    if isinstance(value, Symbol):
+        return value.name in SYMBOLS.get("int" if name == "SymInt" else name, ())
+    if isinstance(value, bool):
+        return name in ("bool", "SymBool", "Scalar")
+    if isinstance(value, int):
+        return name in ("int", "SymInt", "float", "Scalar", "DeviceIndex")
+    if isinstance(value, float):
+        return name in ("float", "Scalar")
+    return isinstance(value, str) and name in ("str", "Device")
