@@ -1,0 +1,40 @@
+"""Lays three source folders and two YAML files out as one package; everything else is in pyproject.toml.
+
+    src/gradloom -> gradloom      codegen -> gradloom.codegen      generated -> gradloom.generated
+
+A folder with an `__init__.py` under one of the three is a package of the wheel without being listed anywhere. The
+YAML files live once, at the top of the checkout: an editable install reads them there, and a wheel carries a copy in
+gradloom/_spec/.
+"""
+
+from pathlib import Path
+
+import setuptools
+from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
+
+FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
+SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
+
+# pip brings the right setuptools itself, except under --no-build-isolation, where an older one fails obscurely.
+if tuple(map(int, setuptools.__version__.split(".")[:2])) < (70, 1):
+    raise SystemExit("gradloom is built by setuptools 70.1 or newer: pip install --upgrade setuptools")
+
+
+def packages() -> list[str]:
+    nested = (f"{root}.{name}" for root, folder in FOLDERS.items() for name in find_packages(folder))
+    return [*FOLDERS, *nested]
+
+
+class BuildWithSpecification(build_py):
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        target = Path(self.build_lib, "gradloom", "_spec")
+        self.mkpath(str(target))
+        for name in SPECIFICATION:
+            self.copy_file(name, str(target / name))
+
+
+setup(packages=packages(), package_dir=FOLDERS, cmdclass={"build_py": BuildWithSpecification})
