@@ -1,0 +1,93 @@
+"""The one exception that everything wrong in a YAML file becomes.
+
+    derivatives.yaml:12:9: error: unknown name `exponant`
+      self: grad * exponant
+                   ^~~~~~~~
+    hint: did you mean `exponent`?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MARGIN = 60
+_WIDTH = 150
+
+
+def shorten(word: str, limit: int = 60) -> str:
+    """A word as a message quotes it: on one line, and not longer than `limit` characters."""
+    word = " ".join(word.split())
+    return word if len(word) <= limit else word[: limit - 3] + "..."
+
+
+class SpecError(Exception):
+    """Something is wrong in a specification file, at a place that the user can go to.
+
+    path         the file as the user knows it
+    line, col    counted from 1
+    source_line  the text of that line, '' where the file could not be read
+    message      what is wrong, naming the offending word
+    hint         what to write instead, '' where there is nothing to say
+    length       how many characters the offending word has
+    """
+
+    def __init__(
+        self, path: str, line: int, col: int, source_line: str, message: str, hint: str = "", length: int = 1
+    ) -> None:
+        super().__init__(message)
+        self.path, self.line, self.col, self.source_line = str(path), line, col, source_line
+        self.message, self.hint, self.length = message, hint, length
+
+    @property
+    def errors(self) -> tuple[SpecError, ...]:
+        """All errors that were found; one, unless it is a SpecErrors."""
+        return (self,)
+
+    def _excerpt(self) -> list[str]:
+        """The source line with carets below the word; of a very long line the part around the word."""
+        text = "".join(c if c.isprintable() else " " if c in "\t\r\n" else "\N{REPLACEMENT CHARACTER}"
+                       for c in self.source_line)  # fmt: skip
+        start = self.col - 1
+        if len(text) > _WIDTH:
+            cut = max(0, min(start - _MARGIN, len(text) - _WIDTH))
+            before, after = ("..." if cut else ""), ("..." if cut + _WIDTH < len(text) else "")
+            text = before + text[cut : cut + _WIDTH] + after
+            start = start - cut + len(before)
+        length = max(1, min(self.length, len(text) - start))
+        return [text, " " * start + "^" + "~" * (length - 1)]
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}:{self.line}:{self.col}: error: {self.message}"]
+        if self.source_line.strip():
+            lines += self._excerpt()
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class SpecErrors(SpecError):
+    """Several errors, in the order of the files; its own position is that of the first."""
+
+    def __init__(self, errors: Iterable[SpecError]) -> None:
+        found = [e for group in errors for e in group.errors]
+        self._errors = tuple(sorted(found, key=lambda e: (e.path, e.line, e.col)))
+        first = self._errors[0]
+        super().__init__(
+            first.path, first.line, first.col, first.source_line, first.message, first.hint, first.length
+        )
+
+    @property
+    def errors(self) -> tuple[SpecError, ...]:
+        return self._errors
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self._errors))
+
+
+def raise_all(errors: Iterable[SpecError]) -> None:
+    """Raises what was collected; does nothing where nothing was."""
+    found = [e for group in errors for e in group.errors]
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise SpecErrors(found)

@@ -1,0 +1,214 @@
+"""Loads a YAML file of list items into entries whose every word knows its line and column.
+
+The files are a small part of YAML: one document, a list of mappings, values that are text, lists or mappings of text.
+Anchors, aliases and tags are refused, so a short file cannot unfold to a long one and no object is ever constructed.
+PyYAML's events are read, with nesting bounded as they come; nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+import yaml
+
+from .errors import SpecError, shorten
+from .text import Entry, Node, Source, Text, TextList, TextMap
+from .yaml_syntax import syntax_error, unclosed_quote
+
+__all__ = ["Entry", "Node", "Source", "Text", "TextList", "TextMap", "load_entries", "parse_entries"]
+
+MAX_BYTES = 16 * 2**20
+MAX_DEPTH = 8
+
+# What YAML 1.1 allows, without the separators that YAML counts as line ends and editors do not.
+_FORBIDDEN = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_QUOTE = "put the whole value in quotes"
+
+
+def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tuple[Entry, ...]:
+    """The list items of a YAML file. `shown` is the path that errors name; by default `path` itself.
+
+    Raises SpecError: the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings.
+    """
+    shown = str(path) if shown is None else shown
+    return parse_entries(_decode(_read(path, shown), shown), shown)
+
+
+def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
+    """The list items of a YAML text; see `load_entries`."""
+    source = Source(shown, text)
+    _check_characters(source)
+    if not text.strip():
+        raise SpecError(shown, 1, 1, "", "the file is empty", "a list of entries is expected: `- func: ...`")
+    try:
+        document = _Reader(source).document()
+    except yaml.YAMLError as error:
+        raise syntax_error(source, error) from None
+    if not isinstance(document, TextList):
+        kind = "a mapping" if isinstance(document, TextMap) else "text"
+        if isinstance(document, Text) and not document.value:
+            raise source.error(document.start, "the file has no entries", "a list is expected: `- func: ...`")
+        raise document.error(f"the file holds {kind}, not a list of entries", "start every entry with `- `")
+    for item in document.items:
+        if not isinstance(item, TextMap):
+            what = f"`{shorten(item.value)}`" if isinstance(item, Text) else "a list"
+            raise item.error(f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below")
+    return document.items  # type: ignore[return-value]
+
+
+def _read(path: str | os.PathLike[str], shown: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise SpecError(shown, 1, 1, "", "it is not a regular file", "name a YAML file")
+            if info.st_size > MAX_BYTES:
+                hint = f"the limit is {MAX_BYTES >> 20} MiB"
+                raise SpecError(shown, 1, 1, "", f"the file has {info.st_size} bytes", hint)
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SpecError(shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise SpecError(shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file") from None
+
+
+def _decode(data: bytes, shown: str) -> str:
+    """The text of a file with `\\n` as line ends. A byte order mark is dropped."""
+    binary = data.find(b"\0")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        where = error.start if binary < 0 else min(binary, error.start)
+        raise _binary(data, where, shown) from None
+    if binary >= 0:
+        raise _binary(data, binary, shown)
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _binary(data: bytes, where: int, shown: str) -> SpecError:
+    before = data[:where].decode("utf-8-sig", "replace")
+    line = data[data.rfind(b"\n", 0, where) + 1 :].split(b"\n", 1)[0][:200].decode("utf-8", "replace")
+    col = len(before) - before.rfind("\n")
+    message = f"byte 0x{data[where]:02x} is not UTF-8 text"
+    return SpecError(shown, before.count("\n") + 1, col, line, message, "save the file as UTF-8 text")
+
+
+def _check_characters(source: Source) -> None:
+    found = _FORBIDDEN.search(source.text)
+    if found is None:
+        return
+    if found.group() == "\t":
+        raise source.error(found.start(), "tab character", "use spaces: YAML does not indent with tabs")
+    raise source.error(found.start(), f"control character U+{ord(found.group()):04X}", "remove it")
+
+
+class _Reader:
+    """Builds nodes from PyYAML's events with a stack of its own."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.loader = _Loader(source.text)
+
+    def place(self, mark: object) -> int:
+        return self.source.index(mark.line, mark.column)  # type: ignore[attr-defined]
+
+    def document(self) -> Node:
+        try:
+            return self._document()
+        finally:
+            self.loader.dispose()
+
+    def _document(self) -> Node:
+        root: Node | None = None
+        open_nodes: list[tuple[int, list[Node] | _OpenMap]] = []
+        while not isinstance(event := self.loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.check_document(event, root)
+            if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+                continue
+            if isinstance(event, yaml.NodeEvent):
+                self.check_node(event)
+            if isinstance(event, yaml.CollectionStartEvent):
+                if len(open_nodes) == MAX_DEPTH:
+                    message = f"nested more than {MAX_DEPTH} levels deep"
+                    raise self.source.error(self.place(event.start_mark), message, f"values are not nested; {_QUOTE}")
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                open_nodes.append((self.place(event.start_mark), [] if is_list else _OpenMap()))
+                continue
+            if isinstance(event, yaml.ScalarEvent):
+                node: Node = self.scalar(event)
+            else:
+                start, children = open_nodes.pop()
+                end = self.place(event.end_mark)
+                if isinstance(children, _OpenMap):
+                    node = TextMap(children.fields, children.keys, self.source, start, end)
+                else:
+                    node = TextList(tuple(children), self.source, start, end)
+            if not open_nodes:
+                root = node
+            else:
+                self.attach(open_nodes[-1][1], node)
+        if root is None:
+            raise self.source.error(0, "the file has no entries", "a list is expected: `- func: ...`")
+        return root
+
+    def check_document(self, event: yaml.DocumentStartEvent, root: Node | None) -> None:
+        start = self.place(event.start_mark)
+        if root is not None:
+            raise self.source.error(start, "a second document starts at `---`", "keep one list; remove the line", 3)
+        if event.version or event.tags:
+            raise self.source.error(start, "a YAML directive", "remove the line that starts with `%`")
+
+    def check_node(self, event: yaml.NodeEvent) -> None:
+        start = self.place(event.start_mark)
+        word = re.match(r"\S*", self.source.text[start : start + 80])
+        text = word.group() if word else ""
+        if isinstance(event, yaml.AliasEvent):
+            raise self.source.error(start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text))
+        if event.anchor is not None:
+            raise self.source.error(start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text))
+        if event.tag is not None:
+            raise self.source.error(start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text))
+
+    def scalar(self, event: yaml.ScalarEvent) -> Text:
+        style = event.style if event.style in ("'", '"', "|", ">") else None
+        start, end = self.place(event.start_mark), self.place(event.end_mark)
+        if style in ("'", '"') and event.start_mark.line != event.end_mark.line:
+            error = unclosed_quote(self.source, start, end)
+            if error is not None:
+                raise error
+        return Text(event.value, self.source, start, end, style)
+
+    def attach(self, parent: list[Node] | _OpenMap, node: Node) -> None:
+        if isinstance(parent, list):
+            parent.append(node)
+        elif parent.key is not None:
+            parent.fields[parent.key.value] = node
+            parent.key = None
+        elif not isinstance(node, Text):
+            raise node.error("a key that is not text", f"write `key: value`, or {_QUOTE}")
+        elif not node.value:
+            raise node.error("an empty key", "write `key: value`")
+        elif node.value in parent.keys:
+            first = parent.keys[node.value].line
+            raise node.error(
+                f"duplicate key `{shorten(node.value)}`", f"it is already given in line {first}; remove one of them"
+            )
+        else:
+            parent.key = parent.keys[node.value] = node
+
+
+class _OpenMap:
+    """A mapping that is being read; `key` waits for its value."""
+
+    __slots__ = ("fields", "keys", "key")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Node] = {}
+        self.keys: dict[str, Text] = {}
+        self.key: Text | None = None
