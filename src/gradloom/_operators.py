@@ -1,0 +1,6 @@
+"""The operators, late bound: an empty module that `gradloom._bind` fills with the generated wrappers.
+
+The core and the formulas call operators as `_operators.mul(a, b)`. They are imported before any wrapper exists, which
+is what keeps imports running one way only. Names are the operators' own (`mul`, `sum`) for the function that picks an
+overload, and the unambiguous names (`sum_dim_IntList`) for one overload.
+"""

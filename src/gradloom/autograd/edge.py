@@ -1,0 +1,59 @@
+"""Edges: where a tensor's gradient goes.
+
+Note [Edges]
+An edge is the pair `(node, input_nr)`: gradient number `input_nr` of `node`. Every tensor holds its edge in `_edge`:
+
+    NO_EDGE      the tensor does not require grad
+    (node, nr)   it is output `nr` of the operator whose backward is `node`
+    None         ask `gradient_edge(tensor)`: a leaf that requires grad, whose AccumulateGrad is held only weakly
+                 (it holds the leaf, and a graph must be freed without help from the cycle collector), or a view,
+                 whose history may have been replaced by a write to its base
+
+so that a wrapper collects an input's edge, and learns whether it requires grad, by
+`edge = tensor._edge or gradient_edge(tensor)`.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from .node import NO_EDGE, AccumulateGrad
+
+
+def gradient_edge(tensor):
+    """The edge that a gradient of `tensor` flows along; NO_EDGE if it does not require grad."""
+    edge = tensor._edge
+    if edge is not None:
+        return edge
+    view = tensor._view
+    if view is not None:
+        return view.current_edge(tensor)
+    found = tensor._accumulator
+    node = found() if found is not None else None
+    if node is None:
+        node = AccumulateGrad(tensor)
+        tensor._accumulator = ref(node)
+    return (node, 0)
+
+
+def collect_next_edges(*tensors):
+    """The edges of several inputs; None stands for an undefined tensor."""
+    return tuple([NO_EDGE if t is None else t._edge or gradient_edge(t) for t in tensors])
+
+
+def set_history(tensor, node):
+    """Make `tensor` the next output of `node` (which then knows its shape and dtype).
+
+    Args:
+        tensor: a fresh result, or None for an undefined output.
+        node: the backward node of the operator that computed it.
+    """
+    metadata = node.input_metadata
+    output_nr = len(metadata) // 2
+    if tensor is None:
+        node.input_metadata = (*metadata, None, None)
+        return
+    array = tensor._array
+    node.input_metadata = (*metadata, array.shape, array.dtype)
+    tensor._edge = (node, output_nr)
+

@@ -1,0 +1,265 @@
+"""The engine: runs the backward graph from its roots to its leaves.
+
+Note [One backward pass]
+1. `_dependencies` walks the graph once and counts, for every node, the edges that lead to it.
+2. If only some gradients are wanted (`inputs=`), `_plan` marks the nodes on a path to one of them.
+3. Nodes whose edges have all delivered wait in a heap, latest made first. Each is taken, its hooks and its `apply` run,
+   and each gradient is checked against what the next node expects and added to that node's buffer.
+
+The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from sys import getrefcount
+
+import numpy as np
+
+from .. import _operators
+from ..dispatch import ANOMALY, GRAD_OFF, state
+from . import hooks as hook_calls
+from .node import GraphRoot, Node
+from .validate import validate_gradient
+
+_task_id = count().__next__
+
+
+class GraphTask:
+    """One backward pass."""
+
+    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "dependencies", "execution_order", "outer")
+
+    def __init__(self, keep_graph: bool, create_graph: bool, plan=None):
+        self.id = _task_id()
+        self.keep_graph = keep_graph
+        self.create_graph = create_graph
+        self.plan = plan
+        self.callbacks = []
+        self.dependencies = None
+        self.outer = None
+
+
+class Plan:
+    """Which nodes run and which gradients are kept when only some are wanted."""
+
+    __slots__ = ("captures", "needed", "results")
+
+    def __init__(self, edges):
+        self.captures = {}      # node -> [(input_nr, position in results)]
+        self.results = [None] * len(edges)
+        for position, (node, nr) in enumerate(edges):
+            self.captures.setdefault(node, []).append((nr, position))
+        self.needed = set()     # nodes that must run because a capture lies behind them
+
+    def capture(self, node, grads):
+        for nr, position in self.captures[node]:
+            self.results[position] = grads[nr]
+
+
+def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, accumulate_into=()):
+    """Run a backward pass.
+
+    Args:
+        roots: edges `(node, output_nr)` to start from.
+        root_grads: a Tensor for each root.
+        keep_graph: keep saved tensors for another pass.
+        create_graph: record the pass itself, so that it can be differentiated again.
+        capture_edges: edges whose gradients are wanted (then only what leads to them runs), or None to run everything
+            and accumulate into leaves.
+        accumulate_into: AccumulateGrad nodes among the captured ones that are to run as well.
+
+    Returns:
+        The captured gradients (None where a wanted edge was not reached), in the order of capture_edges.
+    """
+    if len(roots) == 1:
+        root, nr = roots[0]
+        buffer = [None] * (len(root.input_metadata) // 2)
+        buffer[nr] = root_grads[0]
+    else:
+        root, buffer = GraphRoot(roots, root_grads), []
+    dependencies = _dependencies(root)
+    plan = None
+    if capture_edges is not None:
+        plan = Plan(capture_edges)
+        _mark_needed(root, plan, accumulate_into)
+    task = GraphTask(keep_graph, create_graph, plan)
+    task.dependencies = dependencies
+    task.outer = state.graph_task
+    flags, node = state.flags, state.evaluating_node
+    state.graph_task = task
+    state.flags = flags & ~GRAD_OFF if create_graph else flags | GRAD_OFF
+    try:
+        _run(task, root, buffer)
+        while task.callbacks:
+            task.callbacks.pop(0)()
+    finally:
+        state.graph_task = task.outer
+        state.flags = flags
+        state.evaluating_node = node
+    return plan.results if plan is not None else None
+
+
+def _dependencies(root) -> dict:
+    """How many edges lead to each node that can be reached from `root`."""
+    found: dict = {}
+    stack = [root]
+    pop, push = stack.pop, stack.append
+    while stack:
+        for node, _ in pop().next_edges:
+            if node is not None:
+                if node in found:
+                    found[node] += 1
+                else:
+                    found[node] = 1
+                    push(node)
+    return found
+
+
+def _mark_needed(root, plan: Plan, accumulate_into) -> None:
+    """Fill `plan.needed`: the nodes from which a captured edge can be reached (without recursion)."""
+    captures, needed = plan.captures, plan.needed
+    reaches: dict = {}
+    stack = [(root, iter(root.next_edges))]
+    reaches[root] = False
+    while stack:
+        node, edges = stack[-1]
+        for following, _ in edges:
+            if following is None:
+                continue
+            if following not in reaches:
+                reaches[following] = False
+                stack.append((following, iter(following.next_edges)))
+                break
+            if reaches[following] or following in captures:
+                reaches[node] = True
+        else:
+            stack.pop()
+            if stack and (reaches[node] or node in captures):
+                reaches[stack[-1][0]] = True
+    needed.update(node for node, flag in reaches.items() if flag)
+    needed.update(accumulate_into)
+
+
+def _run(task: GraphTask, root: Node, buffer: list) -> None:
+    """The loop. Names are local because it runs once per node."""
+    dependencies, plan, keep_graph = task.dependencies, task.plan, task.keep_graph
+    waiting: dict = {}
+    ready: list = []
+    watched = state.flags & ANOMALY
+    grad = None
+    node, grads = root, buffer
+    while True:
+        hooks = node.hooks
+        if hooks is not None:
+            grads = hook_calls.before(node, hooks, grads, plan is None or node in plan.needed)
+        skip = False
+        if plan is not None:
+            if node in plan.captures:
+                plan.capture(node, grads)
+            skip = node not in plan.needed
+        if not skip:
+            state.evaluating_node = node
+            if watched:
+                from .anomaly import apply_watched
+                outputs = apply_watched(node, grads)
+            else:
+                outputs = node.apply(grads)
+            if hooks is not None and hooks.post:
+                outputs = hook_calls.after(node, hooks, outputs, grads)
+            if not keep_graph:
+                node.release_variables()
+            edges = node.next_edges
+            if len(outputs) != len(edges):
+                outputs = _match_outputs(node, outputs)
+            index = 0
+            for following, nr in edges:
+                grad = outputs[index]
+                index += 1
+                if following is None:
+                    continue
+                metadata = following.input_metadata
+                if grad is not None:
+                    array = grad._array
+                    if array.shape != metadata[nr + nr] or array.dtype is not metadata[nr + nr + 1]:
+                        grad = validate_gradient(grad, metadata[nr + nr], metadata[nr + nr + 1], node, index - 1)
+                left = dependencies[following] - 1
+                dependencies[following] = left
+                held = waiting.get(following)
+                if held is None:
+                    if len(metadata) == 2:
+                        held = [grad]
+                    else:
+                        held = [None] * (len(metadata) // 2)
+                        held[nr] = grad
+                    if left:
+                        waiting[following] = held
+                        continue
+                else:
+                    if held[nr] is None:
+                        held[nr] = grad
+                    elif grad is not None:
+                        accumulate(held, nr, grad)
+                    if left:
+                        continue
+                    del waiting[following]
+                heappush(ready, (-following.sequence_nr, following, held))
+            array = grad = outputs = held = None  # a gradient that only its buffer holds may be reused in place
+        if not ready:
+            return
+        _, node, grads = heappop(ready)
+
+
+def accumulate(held: list, nr: int, grad) -> None:
+    """Add `grad` to gradient `nr` of a buffer, in place if nobody else can see the sum so far."""
+    if state.flags & GRAD_OFF:
+        total = held[nr]
+        array = total._array
+        if (getrefcount(total) <= _ALONE[0] and getrefcount(array) <= _ALONE[1] and array.base is None
+                and total.__class__ is _operators.Tensor and grad.__class__ is _operators.Tensor
+                and total._vc is None and array.flags.writeable):
+            np.add(array, grad._array, out=array)
+            return
+    held[nr] = _operators.add(held[nr], grad)
+
+
+def _calibrate():
+    """Reference counts of a sum that only its buffer holds, as `accumulate` sees them."""
+    class Probe:
+        __slots__ = ("_array",)
+
+    def look(held, nr, grad):
+        total = held[nr]
+        array = total._array
+        return getrefcount(total), getrefcount(array)
+
+    probe = Probe()
+    probe._array = np.empty(2)
+    held = [probe]
+    del probe
+    return look(held, 0, None)
+
+
+_ALONE = _calibrate()
+
+
+def _match_outputs(node, outputs):
+    """A node may return more values than it has edges only if the surplus is undefined, as PyTorch allows."""
+    expected = len(node.next_edges)
+    if len(outputs) > expected and all(g is None for g in outputs[expected:]):
+        return outputs[:expected]
+    raise RuntimeError(f"Function {node.name()} returned an invalid number of gradients - got {len(outputs)}, but "
+                       f"expected {expected}")
+
+
+def queue_callback(callback) -> None:
+    """Call `callback()` when the backward pass that this thread is running has finished.
+
+    Raises:
+        RuntimeError: outside of a backward pass.
+    """
+    task = state.graph_task
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    task.callbacks.append(callback)

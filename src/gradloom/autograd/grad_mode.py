@@ -1,0 +1,158 @@
+"""Grad modes: no_grad, enable_grad, set_grad_enabled, inference_mode; context managers and decorators."""
+
+from __future__ import annotations
+
+import functools
+
+from ..dispatch import GRAD_OFF, INFERENCE, state
+
+
+class _Decorates:
+    """A context manager that can also wrap a function, a generator function, a coroutine function or a class."""
+
+    def __call__(self, function):
+        import inspect
+
+        if inspect.isclass(function):
+            import warnings
+            warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only "
+                          "decorate functions or methods. To preserve the current behavior of class decoration, you "
+                          "can directly decorate the `__init__` method and nothing else.", FutureWarning, stacklevel=2)
+            function.__init__ = self(function.__init__)
+            return function
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+        if inspect.iscoroutinefunction(function):
+            @functools.wraps(function)
+            async def call_async(*args, **kwargs):
+                with self.clone():
+                    return await function(*args, **kwargs)
+            return call_async
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+        return call
+
+    def _wrap_generator(self, function):
+        """The mode holds while the generator runs, and not in its consumer between two items."""
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            with self.clone():
+                try:
+                    item = generator.send(None)
+                except StopIteration as stop:
+                    return stop.value
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with self.clone():
+                        try:
+                            item = generator.throw(error)
+                        except StopIteration as stop:
+                            return stop.value
+                else:
+                    with self.clone():
+                        try:
+                            item = generator.send(sent)
+                        except StopIteration as stop:
+                            return stop.value
+        return call
+
+    def clone(self):
+        return type(self)()
+
+
+class no_grad(_Decorates):
+    """Nothing computed inside is recorded."""
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        return self if function is None else self(function)
+
+    def __enter__(self):
+        self._before = state.flags & GRAD_OFF
+        state.flags |= GRAD_OFF
+
+    def __exit__(self, *exc):
+        state.flags = (state.flags & ~GRAD_OFF) | self._before
+
+
+class enable_grad(no_grad):
+    """What is computed inside is recorded, even within no_grad."""
+
+    def __enter__(self):
+        self._before = state.flags & GRAD_OFF
+        state.flags &= ~GRAD_OFF
+
+
+class set_grad_enabled(_Decorates):
+    """Switch recording on or off: as a statement at once, or for the length of a `with` block.
+
+    Args:
+        mode: whether operators record history.
+    """
+
+    def __init__(self, mode: bool):
+        self._before = state.flags & GRAD_OFF
+        self.mode = mode
+        state.flags = state.flags & ~GRAD_OFF if mode else state.flags | GRAD_OFF
+
+    def __call__(self, function):
+        state.flags = (state.flags & ~GRAD_OFF) | self._before
+        return super().__call__(function)
+
+    def __enter__(self):
+        state.flags = state.flags & ~GRAD_OFF if self.mode else state.flags | GRAD_OFF
+
+    def __exit__(self, *exc):
+        state.flags = (state.flags & ~GRAD_OFF) | self._before
+
+    def clone(self):
+        return type(self)(self.mode)
+
+    def __repr__(self):
+        return f"{type(self).__name__}(mode={self.mode})"
+
+
+class inference_mode(_Decorates):
+    """Like no_grad, and tensors made inside can never take part in autograd.
+
+    Args:
+        mode: switch it on (default) or off.
+    """
+
+    def __new__(cls, mode=True):
+        if isinstance(mode, bool):
+            return object.__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True):
+        self.mode = mode
+
+    def __enter__(self):
+        self._before = state.flags & (GRAD_OFF | INFERENCE)
+        state.flags = state.flags | GRAD_OFF | INFERENCE if self.mode else state.flags & ~(GRAD_OFF | INFERENCE)
+
+    def __exit__(self, *exc):
+        state.flags = (state.flags & ~(GRAD_OFF | INFERENCE)) | self._before
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators record history in this thread."""
+    return not state.flags & GRAD_OFF
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return bool(state.flags & INFERENCE)

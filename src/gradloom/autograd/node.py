@@ -1,0 +1,305 @@
+"""Nodes: the functions of the backward graph, and the few that are written by hand.
+
+Note [Nodes]
+Generated nodes have `__slots__` and are filled by the wrapper that makes them, attribute by attribute: a constructor
+call would cost as much as the operator. Every node has
+
+    next_edges       one edge per input of the forward operator
+    sequence_nr      rises with each node made; the engine runs later nodes first
+    input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must look like
+    hooks            None, or a NodeHooks; also holds what is rarely there (the `metadata` dict, the anomaly trace)
+
+`apply(grads)` takes the list of gradients of its outputs (None where undefined) and returns a tuple with one gradient
+per next edge. Chains of a million nodes are freed without deep recursion: CPython's trashcan unwinds containers and
+instances with slots alike.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from sys import getrefcount
+
+import numpy as np
+
+from .. import _operators
+from ..dispatch import GRAD_OFF, state
+
+NO_EDGE = (None, 0)
+next_sequence_nr = count().__next__
+# AccumulateGrad runs before everything else, as early as its gradients are complete, so that memory is given back.
+_accumulate_nr = count(1 << 62).__next__
+
+
+class NodeHooks:
+    """What a node carries only when somebody asked for it."""
+
+    __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace", "next_id")
+
+    def __init__(self):
+        self.pre = {}
+        self.post = {}
+        self.tensor_pre = {}    # output number -> {id: hook}
+        self.retain_grad = {}   # output number -> hook that stores .grad, always after the tensor hooks
+        self.metadata = None
+        self.trace = None
+        self.next_id = 0
+
+
+class Node:
+    """Base of all nodes of the backward graph."""
+
+    __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
+
+    def apply(self, grads):
+        raise NotImplementedError(f"{self.name()} has no apply()")
+
+    def release_variables(self):
+        """Drop saved tensors; called after a backward pass without retain_graph."""
+
+    @property
+    def next_functions(self):
+        return tuple(self.next_edges)
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    def _sequence_nr(self) -> int:
+        return self.sequence_nr
+
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for the user's own notes on this node."""
+        hooks = self.ensure_hooks()
+        if hooks.metadata is None:
+            hooks.metadata = {}
+        return hooks.metadata
+
+    @property
+    def _input_metadata(self):
+        found = self.input_metadata
+        return tuple([None if found[i] is None else InputMetadata(found[i], found[i + 1])
+                      for i in range(0, len(found), 2)])
+
+    def ensure_hooks(self) -> NodeHooks:
+        if self.hooks is None:
+            self.hooks = NodeHooks()
+        return self.hooks
+
+    def register_hook(self, fn):
+        """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
+        return _register(self.ensure_hooks().post, fn)
+
+    def register_prehook(self, fn):
+        """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
+        return _register(self.ensure_hooks().pre, fn)
+
+    def __call__(self, *grads):
+        """Run this node by hand on gradients of its outputs.
+
+        Returns:
+            The gradient of its input, or a tuple of them when there are several.
+        """
+        out = self.apply(list(grads))
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def __repr__(self):
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def __lt__(self, other):
+        return id(self) < id(other)
+
+
+def _register(hooks: dict, fn):
+    from ..utils.hooks import RemovableHandle
+
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = fn
+    return handle
+
+
+class InputMetadata:
+    """Shape, dtype and device that a gradient arriving at a node must have."""
+
+    __slots__ = ("shape", "_numpy_type")
+
+    def __init__(self, shape, numpy_type):
+        from ..size import Size
+        self.shape = Size(shape)
+        self._numpy_type = numpy_type
+
+    @property
+    def dtype(self):
+        from ..dtype import TYPE_OF
+        return TYPE_OF[self._numpy_type]
+
+    @property
+    def device(self):
+        from ..device import CPU
+        return CPU
+
+    is_nested_tensor = False
+    is_cpp_nested_tensor = False
+
+
+class GraphRoot(Node):
+    """Start of a backward pass with several roots: hands each its gradient."""
+
+    __slots__ = ("grads",)
+
+    def __init__(self, edges, grads):
+        self.next_edges = tuple(edges)
+        self.grads = tuple(grads)
+        self.sequence_nr = 1 << 61
+        self.input_metadata = ()
+        self.hooks = None
+
+    def apply(self, grads):
+        return self.grads
+
+
+class AccumulateGrad(Node):
+    """Sink of the graph: adds what arrives to the leaf's `.grad`."""
+
+    __slots__ = ("variable", "post_accumulate")
+
+    def __init__(self, variable):
+        array = variable._array
+        self.variable = variable
+        self.next_edges = ()
+        self.sequence_nr = _accumulate_nr()
+        self.input_metadata = (array.shape, array.dtype)
+        self.hooks = variable._leaf_hooks
+
+    def name(self):
+        return "torch::autograd::AccumulateGrad"
+
+    def apply(self, grads):
+        variable = self.variable
+        grad = grads[0]
+        if grad is None:
+            return ()
+        held = variable._grad
+        if held is None:
+            if state.flags & GRAD_OFF:
+                # Expected references to a gradient that nobody else can see: calibrated at the end of this module.
+                grads[0] = None
+                variable._grad = _own(grad, variable)
+            else:
+                variable._grad = _operators.clone(grad)
+        elif state.flags & GRAD_OFF:
+            np.add(held._array, grad._array, out=held._array)
+            bump_version(held)
+        else:
+            variable._grad = _operators.add(held, grad)
+        hooks = variable._post_accumulate_hooks
+        if hooks:
+            for hook in list(hooks.values()):
+                hook(variable)
+        return ()
+
+
+def _references(grad):
+    """How often a tensor, its array and the array's owner are referred to, seen from a callee."""
+    array = grad._array
+    base = array.base
+    if base is None:
+        return getrefcount(grad), getrefcount(array), 0
+    return getrefcount(grad), getrefcount(array), getrefcount(base)
+
+
+def _own(grad, variable):
+    """`grad` as a tensor that the variable may keep and write to: itself if nobody else holds it, else a copy.
+
+    A gradient whose memory is not laid out as the variable's is copied into that layout.
+    """
+    array = grad._array
+    base = array.base
+    of_tensor, of_array, of_base = _references(grad)
+    alone = (of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and of_base <= _ALONE[2]
+             and grad.__class__ is _operators.Tensor and grad._edge is NO_EDGE and grad._view is None
+             and (base is None or (base.__class__ is np.ndarray and base.size == array.size)))
+    if alone and array.strides == variable._array.strides and array.flags.writeable:
+        return grad
+    out = np.empty_like(variable._array)
+    out[...] = array
+    return _operators.wrap(out)
+
+
+_ALONE = (0, 0, 0)
+
+
+def _calibrate():
+    """Learn the reference counts of a gradient that only the engine holds (they differ between Python versions)."""
+    global _ALONE
+    seen = []
+
+    class Probe:
+        __slots__ = ("_array",)
+
+    def own(grad, variable):
+        array = grad._array
+        base = array.base
+        seen.append(_references(grad))
+        return array, base
+
+    def apply(grads):
+        grad = grads[0]
+        grads[0] = None
+        own(grad, None)
+
+    for make in (lambda: np.empty(2), lambda: np.empty((2, 2)).reshape(4)):
+        probe = Probe()
+        probe._array = make()
+        grads = [probe]
+        del probe
+        apply(grads)
+    _ALONE = (seen[0][0], seen[0][1], seen[1][2])
+
+
+_calibrate()
+
+
+def bump_version(tensor):
+    """Note that the tensor's memory was written to."""
+    counter = tensor._vc
+    if counter is None:
+        tensor._vc = [1]
+    else:
+        counter[0] += 1
+
+
+class Error(Node):
+    """Raises when a gradient reaches it: stands for a derivative that cannot be computed."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message, next_edges=()):
+        self.message = message
+        self.next_edges = tuple(next_edges)
+        self.input_metadata = ()
+        self.hooks = None
+
+    def apply(self, grads):
+        raise RuntimeError(self.message)
+
+
+class NotImplementedNode(Error):
+    """The backward of an operator that has no derivative."""
+
+    __slots__ = ()
+
+    def name(self):
+        return "NotImplemented"
+
+
+class UndefinedGrad(Node):
+    """Passes undefined gradients through; made for outputs that cannot have one."""
+
+    __slots__ = ()
+
+    def apply(self, grads):
+        return tuple([None] * len(self.next_edges))

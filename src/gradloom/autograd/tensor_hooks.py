@@ -1,0 +1,65 @@
+"""Hooks that a user puts on a tensor: register_hook, retain_grad, register_post_accumulate_grad_hook."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from ..utils.hooks import RemovableHandle
+from .edge import gradient_edge
+from .node import NodeHooks
+
+
+def register_hook(tensor, hook):
+    """See Tensor.register_hook."""
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not callable(hook):
+        raise TypeError(f"register_hook() expects a callable, got {type(hook).__name__}")
+    hooks, nr = _hooks_of(tensor)
+    registered = hooks.tensor_pre.setdefault(nr, {})
+    handle = RemovableHandle(registered)
+    registered[handle.id] = hook
+    return handle
+
+
+def _hooks_of(tensor):
+    """Where the tensor's hooks live: with its grad_fn, or, for a leaf, with the leaf and its AccumulateGrad."""
+    node, nr = gradient_edge(tensor)
+    if tensor.grad_fn is None:
+        if tensor._leaf_hooks is None:
+            tensor._leaf_hooks = NodeHooks()
+        node.hooks = tensor._leaf_hooks
+        return tensor._leaf_hooks, 0
+    return node.ensure_hooks(), nr
+
+
+def retain_grad(tensor) -> None:
+    """See Tensor.retain_grad."""
+    if not tensor.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if tensor.is_leaf or tensor._retains_grad:
+        return
+    node, nr = gradient_edge(tensor)
+    target = ref(tensor)
+
+    def keep(grad):
+        found = target()
+        if found is not None:
+            held = found._grad
+            found._grad = grad.clone() if held is None else held + grad
+
+    node.ensure_hooks().retain_grad[nr] = keep
+    tensor._retains_grad = True
+
+
+def register_post_accumulate_grad_hook(tensor, hook):
+    """See Tensor.register_post_accumulate_grad_hook."""
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if tensor._post_accumulate_hooks is None:
+        tensor._post_accumulate_hooks = {}
+    handle = RemovableHandle(tensor._post_accumulate_hooks)
+    tensor._post_accumulate_hooks[handle.id] = hook
+    return handle

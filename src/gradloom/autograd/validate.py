@@ -1,0 +1,58 @@
+"""What happens to a gradient on its way along an edge: reduced, converted, or refused."""
+
+from __future__ import annotations
+
+from .. import _operators
+from ..dtype import COMPLEX, TYPE_OF
+
+
+def validate_gradient(grad, shape, numpy_type, node, index):
+    """Make `grad` match the output it is the gradient of.
+
+    A formula may leave the gradient in the broadcast shape and in the promoted dtype; summing back and converting is
+    done here, for all operators at once, by differentiable operators.
+
+    Args:
+        grad: Tensor returned by `node` for its input `index`.
+        shape: the shape that is expected.
+        numpy_type: the NumPy dtype that is expected.
+
+    Returns:
+        A Tensor of that shape and dtype.
+
+    Raises:
+        RuntimeError: if the shapes are not related by broadcasting, or a complex gradient meets a real input.
+        TypeError: if it is not a Tensor.
+    """
+    if not isinstance(grad, _operators.Tensor):
+        raise TypeError(f"Function {node.name()} returned a {type(grad).__name__} as gradient {index}; expected a "
+                        "Tensor or None")
+    found = grad._array.shape
+    if found != shape:
+        if not expandable(shape, found):
+            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - got "
+                               f"{list(found)} but expected shape compatible with {list(shape)}")
+        grad = sum_to(grad, shape)
+    if grad._array.dtype is not numpy_type and grad._array.dtype != numpy_type:
+        wanted = TYPE_OF[numpy_type]
+        if grad.dtype.category == COMPLEX and wanted.category != COMPLEX:
+            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - expected type "
+                               f"{wanted!r} but got {grad.dtype!r}")
+        grad = grad.to(wanted)
+    return grad
+
+
+def expandable(shape, to) -> bool:
+    """Whether a tensor of `shape` broadcasts to the shape `to`."""
+    if len(shape) > len(to):
+        return False
+    return all(a == b or a == 1 for a, b in zip(reversed(shape), reversed(to), strict=False))
+
+
+def sum_to(tensor, shape):
+    """Sum out the dimensions along which a tensor of `shape` was broadcast to `tensor`'s shape."""
+    found = tensor._array.shape
+    leading = len(found) - len(shape)
+    dims = tuple(range(leading)) + tuple([i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1])
+    out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
+    return _operators.reshape(out, tuple(shape)) if leading else out

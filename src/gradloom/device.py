@@ -1,0 +1,99 @@
+"""Devices, layouts and memory formats: small immutable values that print as PyTorch's do."""
+
+from __future__ import annotations
+
+
+class device:
+    """Where a tensor lives. Only the CPU exists here; another type is refused with a clear error.
+
+    Args:
+        type: "cpu", "cpu:0", or another `device`.
+        index: position among the devices of the type, or None.
+    """
+
+    __slots__ = ("type", "index")
+
+    def __init__(self, type, index=None):
+        if isinstance(type, device):
+            type, index = type.type, type.index
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, _, number = type.partition(":")
+        if number:
+            if index is not None:
+                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: "
+                                   f"{type}")
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}'")
+            index = int(number)
+        if name not in ("cpu", "meta", "cuda"):
+            raise RuntimeError(f"Expected one of cpu device type at start of device string: {name}")
+        self.type, self.index = name, index
+
+    def __repr__(self):
+        return f"device(type='{self.type}')" if self.index is None else \
+            f"device(type='{self.type}', index={self.index})"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other):
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self):
+        return hash((self.type, self.index))
+
+    def __reduce__(self):
+        return device, (self.type, self.index)
+
+
+CPU = device("cpu")
+
+
+def check_device(value) -> None:
+    """Raise unless `value` (None, str or device) names the CPU.
+
+    Raises:
+        RuntimeError: for any other device: gradloom computes on the CPU.
+    """
+    if value is None or value is CPU:
+        return
+    if device(value).type != "cpu":
+        raise RuntimeError(f"gradloom computes on the CPU only; device '{value}' is not available. Use device='cpu'.")
+
+
+class layout:
+    """How elements are laid out; only `strided` exists."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+class memory_format:
+    """An order of strides: contiguous_format, preserve_format, channels_last, channels_last_3d."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return self._name
+
+
+strided = layout("strided")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")

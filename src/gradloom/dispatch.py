@@ -1,0 +1,44 @@
+"""Dispatch: what a wrapper must look at before it may take the common path.
+
+Note [Dispatch state]
+PyTorch routes each call through an ordered set of dispatch keys, minus those a thread excludes and plus those it
+includes. Nearly always the answer is "autograd, then the CPU kernel". Here that answer is the number 0: every thread
+has one integer, `state.flags`, whose bits say in what way this call is *not* the common case. A generated wrapper
+reads it once; while it is 0, nothing else is asked.
+
+    GRAD_OFF      the Autograd key is excluded from recording (no_grad, and while backward runs without create_graph)
+    INFERENCE     inference mode: neither history nor version counters nor view metadata
+    FORWARD_AD    a forward-mode level is open, so inputs may carry tangents
+    SAVED_HOOKS   default pack/unpack hooks are installed for saved tensors
+    ANOMALY       anomaly mode: nodes remember where they were made
+    INTERCEPT     a mode or a functional transform wants to see every call first
+
+Subclasses are recognised without any flag: only a plain tensor has the slot `_array` filled, so reading it from
+anything else (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
+"""
+
+from __future__ import annotations
+
+import threading
+
+GRAD_OFF = 1
+INFERENCE = 2
+FORWARD_AD = 4
+SAVED_HOOKS = 8
+ANOMALY = 16
+INTERCEPT = 32
+
+
+class ThreadState(threading.local):
+    """What is particular to a thread. The class attributes are every thread's initial values."""
+
+    flags = 0
+    saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
+    saved_hooks_disabled = None  # the message to raise when somebody installs hooks
+    graph_task = None            # the backward pass that this thread is running
+    evaluating_node = None       # the node that it is evaluating
+    check_nan = True             # anomaly mode: raise on NaN
+    modes = ()                   # stack of function and dispatch modes
+
+
+state = ThreadState()

@@ -1,0 +1,256 @@
+"""Data types: the `gradloom.float32` objects, their NumPy counterparts, and PyTorch's promotion rules.
+
+A Tensor does not store its dtype: it is read off the array (`TYPE_OF[array.dtype]`), so the two cannot disagree.
+bfloat16 comes from ml_dtypes and is looked up only when it is first used.
+"""
+
+from __future__ import annotations
+
+import builtins as _builtins
+
+import numpy as np
+
+# Promotion categories, in rising order: the higher category wins whatever the widths are.
+BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
+
+
+class dtype:
+    """An element type, such as `gradloom.float32`.
+
+    Attributes:
+        numpy: the NumPy dtype that arrays of this type have.
+        itemsize: bytes per element.
+        category: BOOL, INTEGRAL, FLOATING or COMPLEX.
+    """
+
+    __slots__ = ("_name", "_alias", "_numpy", "itemsize", "category", "is_floating_point", "is_complex", "is_signed")
+
+    def __init__(self, name, alias, np_type, itemsize, category, signed=True):
+        self._name = name
+        self._alias = alias
+        self._numpy = np.dtype(np_type) if np_type is not None else None
+        self.itemsize = itemsize
+        self.category = category
+        self.is_floating_point = category == FLOATING
+        self.is_complex = category == COMPLEX
+        self.is_signed = signed
+
+    @property
+    def numpy(self) -> np.dtype:
+        if self._numpy is None:
+            self._numpy = _extension_type(self._name)
+        return self._numpy
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return f"{self._name}"
+
+    def to_complex(self) -> dtype:
+        """The complex type whose parts have this type (float32 -> complex64)."""
+        return _TO_COMPLEX.get(self, self)
+
+    def to_real(self) -> dtype:
+        """The type of the real part (complex64 -> float32)."""
+        return _TO_REAL.get(self, self)
+
+
+def _extension_type(name: str) -> np.dtype:
+    import ml_dtypes
+
+    found = np.dtype(getattr(ml_dtypes, name))
+    TYPE_OF[found] = globals()[name]
+    return found
+
+
+bool = dtype("bool", "bool", np.bool_, 1, BOOL, signed=False)
+uint8 = dtype("uint8", "uint8", np.uint8, 1, INTEGRAL, signed=False)
+int8 = dtype("int8", "int8", np.int8, 1, INTEGRAL)
+int16 = dtype("int16", "short", np.int16, 2, INTEGRAL)
+int32 = dtype("int32", "int", np.int32, 4, INTEGRAL)
+int64 = dtype("int64", "long", np.int64, 8, INTEGRAL)
+uint16 = dtype("uint16", "uint16", np.uint16, 2, INTEGRAL, signed=False)
+uint32 = dtype("uint32", "uint32", np.uint32, 4, INTEGRAL, signed=False)
+uint64 = dtype("uint64", "uint64", np.uint64, 8, INTEGRAL, signed=False)
+float16 = dtype("float16", "half", np.float16, 2, FLOATING)
+bfloat16 = dtype("bfloat16", "bfloat16", None, 2, FLOATING)
+float32 = dtype("float32", "float", np.float32, 4, FLOATING)
+float64 = dtype("float64", "double", np.float64, 8, FLOATING)
+complex64 = dtype("complex64", "cfloat", np.complex64, 8, COMPLEX)
+complex128 = dtype("complex128", "cdouble", np.complex128, 16, COMPLEX)
+
+ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
+       float16, bfloat16, float32, float64, complex64, complex128)
+half, short, int, long, float, double, cfloat, cdouble = (
+    float16, int16, int32, int64, float32, float64, complex64, complex128)
+
+_TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
+_TO_REAL = {complex64: float32, complex128: float64}
+
+
+class _TypeTable(dict):
+    """NumPy dtype -> gradloom dtype. Bounded by the number of dtypes that exist."""
+
+    def __missing__(self, np_type):
+        if np_type.name == "bfloat16":
+            bfloat16.numpy  # registers it
+            return self[np_type]
+        native = np_type.newbyteorder("=")
+        if native in self:
+            return self[native]
+        raise TypeError(
+            f"can't convert np.ndarray of type {np_type}. The only supported types are: float64, float32, float16, "
+            "bfloat16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.")
+
+
+TYPE_OF: dict = _TypeTable()
+TYPE_OF.update({t._numpy: t for t in ALL if t._numpy is not None})
+
+PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: bool,
+                _builtins.complex: complex128}
+
+
+class _Default:
+    """The default floating-point type, with what follows from it."""
+
+    __slots__ = ("float", "complex", "numpy_float", "numpy_complex")
+
+    def set(self, d: dtype):
+        self.float, self.complex = d, d.to_complex()
+        self.numpy_float, self.numpy_complex = d.numpy, self.complex.numpy
+
+
+default = _Default()
+default.set(float32)
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Make `d` the type of float tensors built from Python numbers, and of integer inputs to float functions.
+
+    Raises:
+        TypeError: if `d` is not a floating-point dtype.
+    """
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, not {d!r}")
+    default.set(d)
+
+
+def get_default_dtype() -> dtype:
+    """The current default floating-point dtype (float32 unless it was changed)."""
+    return default.float
+
+
+# --- promotion of two types -------------------------------------------------------------------------------------
+
+_RANK = {bool: 0, uint8: 1, int8: 2, int16: 3, int32: 4, int64: 5, float16: 6, bfloat16: 7, float32: 8, float64: 9,
+         complex64: 10, complex128: 11}
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
+
+
+def promote_types(a: dtype, b: dtype) -> dtype:
+    """The smallest type that both convert to, by PyTorch's table (int64 with float16 is float16, and so on).
+
+    Raises:
+        RuntimeError: for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
+    """
+    if a is b:
+        return a
+    if a.category < b.category:
+        a, b = b, a
+    if a.category == COMPLEX:
+        return complex128 if float64 in (a, b) or complex128 in (a, b) else complex64
+    if a.category == FLOATING:
+        if b.category != FLOATING:
+            return a
+        if {a, b} == {float16, bfloat16}:
+            return float32
+        return a if _RANK[a] > _RANK[b] else b
+    if b.category == BOOL:
+        return a
+    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+        return _promote_wide_unsigned(a, b)
+    if {a, b} == {uint8, int8}:
+        return int16
+    return a if _RANK[a] > _RANK[b] else b
+
+
+def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
+    if not a.is_signed and not b.is_signed:
+        return a if a.itemsize > b.itemsize else b
+    raise RuntimeError(
+        f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {str(a)[6:]} and "
+        f"{str(b)[6:]}")
+
+
+def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
+    """Whether PyTorch lets a result of type `from_` be written into a tensor of type `to`."""
+    if from_.category > to.category:
+        return False
+    return not (from_.category == INTEGRAL and to.category == BOOL)
+
+
+class _Info:
+    __slots__ = ("_info", "dtype")
+
+    def __getattr__(self, name):
+        return self._number(getattr(self._info, name))
+
+
+class finfo(_Info):
+    """Limits of a floating-point type: eps, max, min, tiny, smallest_normal, resolution, bits (as in PyTorch)."""
+
+    __slots__ = ()
+    _number = staticmethod(_builtins.float)
+
+    def __init__(self, type: dtype | None = None):
+        type = default.float if type is None else type
+        if not isinstance(type, dtype) or type.category < FLOATING:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                            f"'{type!r}'")
+        self.dtype = str(type)[6:]
+        real = type.to_real()
+        if real is bfloat16:
+            import ml_dtypes
+            self._info = ml_dtypes.finfo(real.numpy)
+        else:
+            self._info = np.finfo(real.numpy)
+
+    @property
+    def bits(self):
+        return _builtins.int(self._info.bits)
+
+    def __repr__(self):
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+class iinfo(_Info):
+    """Limits of an integer type: min, max, bits."""
+
+    __slots__ = ()
+    _number = staticmethod(_builtins.int)
+
+    def __init__(self, type: dtype):
+        if not isinstance(type, dtype) or type.category != INTEGRAL:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
+        self.dtype = str(type)[6:]
+        self._info = np.iinfo(type.numpy)
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+_LEGACY = {float32: "Float", float64: "Double", float16: "Half", bfloat16: "BFloat16", int8: "Char", uint8: "Byte",
+           int16: "Short", int32: "Int", int64: "Long", bool: "Bool", complex64: "ComplexFloat",
+           complex128: "ComplexDouble", uint16: "UInt16", uint32: "UInt32", uint64: "UInt64"}
+
+
+def scalar_type_name(d: dtype) -> str:
+    """The type's name in PyTorch's messages: Float, Double, Long ..."""
+    return _LEGACY[d]
+
+
+def legacy_type_name(d: dtype) -> str:
+    """The class name that `Tensor.type()` gives: torch.FloatTensor ..."""
+    return f"torch.{_LEGACY[d]}Tensor"

@@ -1,0 +1,165 @@
+"""Storage: the memory that a tensor and its views share.
+
+NumPy already tracks ownership (every view's `.base` chain ends at the array that owns the memory), so a Storage is
+made only when somebody asks for one; two tensors share memory exactly when their owners are the same array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def owner(array: np.ndarray) -> np.ndarray:
+    """The ndarray that owns (or wraps) the memory that `array` looks at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def address(array: np.ndarray) -> int:
+    """Memory address of the first element."""
+    return array.__array_interface__["data"][0]
+
+
+def extent(base: np.ndarray) -> tuple[int, int]:
+    """First byte and one past the last byte of the memory of an owner."""
+    if base.flags.c_contiguous or base.flags.f_contiguous:
+        start = address(base)
+        return start, start + base.nbytes
+    return np.lib.array_utils.byte_bounds(base)
+
+
+def offset_in_elements(array: np.ndarray) -> int:
+    """PyTorch's storage_offset(): elements between the start of the memory and the first element."""
+    base = array.base
+    if base is None:
+        return 0
+    return (address(array) - extent(owner(array))[0]) // array.itemsize
+
+
+class UntypedStorage:
+    """Bytes shared by tensors, as returned by `Tensor.untyped_storage()`."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, array: np.ndarray):
+        self._owner = owner(array)
+
+    def data_ptr(self) -> int:
+        return extent(self._owner)[0]
+
+    def nbytes(self) -> int:
+        start, end = extent(self._owner)
+        return end - start
+
+    size = nbytes
+
+    def __len__(self):
+        return self.nbytes()
+
+    def __eq__(self, other):
+        return isinstance(other, UntypedStorage) and self._owner is other._owner
+
+    def __hash__(self):
+        return id(self._owner)
+
+    @property
+    def _cdata(self):
+        return id(self._owner)
+
+    def _bytes(self) -> np.ndarray:
+        return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
+
+    def tolist(self):
+        return self._bytes().tolist()
+
+    def __getitem__(self, index):
+        return self._bytes()[index]
+
+    def __repr__(self):
+        return f"UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}"
+
+
+class TypedStorage:
+    """A storage seen as elements of one type, as returned by `Tensor.storage()`."""
+
+    __slots__ = ("_untyped", "_numpy_type", "dtype")
+
+    def __init__(self, array: np.ndarray, dtype):
+        self._untyped = UntypedStorage(array)
+        self._numpy_type = array.dtype
+        self.dtype = dtype
+
+    def untyped(self) -> UntypedStorage:
+        return self._untyped
+
+    def data_ptr(self) -> int:
+        return self._untyped.data_ptr()
+
+    def _elements(self) -> np.ndarray:
+        return self._untyped._bytes().view(self._numpy_type)
+
+    def size(self) -> int:
+        return self._untyped.nbytes() // self._numpy_type.itemsize
+
+    def __len__(self):
+        return self.size()
+
+    def nbytes(self) -> int:
+        return self._untyped.nbytes()
+
+    def __getitem__(self, index):
+        found = self._elements()[index]
+        return found.item() if isinstance(found, np.generic) else found.tolist()
+
+    def __setitem__(self, index, value):
+        self._elements()[index] = value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def tolist(self) -> list:
+        return self._elements().tolist()
+
+
+def flat(base: np.ndarray) -> np.ndarray:
+    """A one-dimensional view of all the memory of an owner, in address order."""
+    if base.flags.c_contiguous:
+        return base.reshape(-1)
+    if base.flags.f_contiguous:
+        return base.T.reshape(-1)
+    return base.reshape(-1, order="A") if base.size < 2 else _flat_in_gaps(base)
+
+
+def _flat_in_gaps(base):
+    order = sorted(range(base.ndim), key=lambda i: -base.strides[i])
+    laid = base.transpose(order)
+    if not laid.flags.c_contiguous:
+        raise RuntimeError("the memory of this tensor has gaps and cannot be seen as a flat storage; "
+                           "make a contiguous copy first")
+    return laid.reshape(-1)
+
+
+def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
+    """A view of the memory that `array` belongs to.
+
+    Args:
+        array: any array on that memory.
+        shape, strides, offset: in elements, from the start of the memory.
+
+    Raises:
+        RuntimeError: if the view would reach beyond the memory.
+    """
+    memory = flat(owner(array))
+    item = array.itemsize
+    if min(strides, default=0) < 0:
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: "
+                           f"{list(strides)}")
+    reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
+    if offset < 0 or reach * item > memory.nbytes:
+        raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
+                           f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
+                           f"of size {memory.nbytes}")
+    if 0 in shape:
+        return np.ndarray(shape, array.dtype)
+    return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])

@@ -1,0 +1,467 @@
+"""Tensor: an array with a place in the autograd graph.
+
+Note [Tensor layout]
+Wrappers make a result with `object.__new__(Tensor)` and three stores, so what every tensor has is three slots, and all
+else is a class attribute that stands for its absence until somebody sets it:
+
+    _array   the ndarray; its base chain is the storage, its dtype the dtype. Never a NumPy scalar
+    _edge    where its gradient goes; see Note [Edges]
+    _vc      None, or the version counter shared with its views and saved variables: a list of one int
+
+Operators become methods when `gradloom._bind` runs; this file holds only what is not an operator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _operators
+from .autograd.edge import gradient_edge
+from .autograd.node import NO_EDGE, bump_version
+from .autograd.views import CUSTOM_FUNCTION, make_view
+from .device import CPU, strided
+from .dispatch import GRAD_OFF, INFERENCE, state
+from .dtype import FLOATING, TYPE_OF, legacy_type_name
+from .size import Size
+from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
+
+new = object.__new__
+
+
+class TensorBase:
+    """The slots of a tensor."""
+
+    __slots__ = ("_array", "_edge", "_vc", "__weakref__")
+
+
+class Tensor(TensorBase):
+    """A multi-dimensional array of one dtype that autograd can differentiate through, as in PyTorch."""
+
+    _view = None                    # ViewMeta of a view
+    _accumulator = None             # weak reference to the leaf's AccumulateGrad
+    _grad = None
+    _tangent = None                 # forward-mode tangent
+    _leaf_hooks = None              # NodeHooks of a leaf, shared with its AccumulateGrad
+    _post_accumulate_hooks = None
+    _wrapped_number = None          # the Python number that this tensor was made from, to promote weakly
+    _retains_grad = False
+    _inference = False
+    _name = None
+    _backward_hooks = None
+    __array_priority__ = 1000       # NumPy leaves binary operators to us
+    device = CPU
+    layout = strided
+    is_sparse = is_cuda = is_mps = is_meta = is_quantized = is_mkldnn = is_nested = is_xpu = is_vulkan = False
+    is_cpu = True
+    names = property(lambda self: (None,) * self.dim())
+
+    def __new__(cls, *args, **kwargs):
+        from .construct import legacy_tensor
+        return legacy_tensor(cls, args, kwargs)
+
+    # --- what the array says -----------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self):
+        return TYPE_OF[self._array.dtype]
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def dim(self) -> int:
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self._array.size
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self._array.itemsize
+
+    def size(self, dim=None):
+        """The shape, or the extent of one dimension (negative counts from the end)."""
+        shape = self._array.shape
+        if dim is None:
+            return Size(shape)
+        try:
+            return shape[dim]
+        except IndexError:
+            raise dim_error(dim, len(shape)) from None
+
+    def stride(self, dim=None):
+        """Strides in elements: a tuple, or that of one dimension."""
+        array = self._array
+        item = array.itemsize
+        if dim is None:
+            return tuple([s // item for s in array.strides])
+        try:
+            return array.strides[dim] // item
+        except IndexError:
+            raise dim_error(dim, array.ndim) from None
+
+    def storage_offset(self) -> int:
+        return offset_in_elements(self._array)
+
+    def data_ptr(self) -> int:
+        return address(self._array) if self._array.size else 0
+
+    def untyped_storage(self) -> UntypedStorage:
+        return UntypedStorage(self._array)
+
+    def storage(self) -> TypedStorage:
+        return TypedStorage(self._array, self.dtype)
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.category == FLOATING
+
+    def is_complex(self) -> bool:
+        return self._array.dtype.kind == "c"
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        return False
+
+    is_neg = is_inference_marked = is_conj
+
+    def type(self, dtype=None, non_blocking=False):
+        """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name)."""
+        if dtype is None:
+            return legacy_type_name(self.dtype)
+        from .construct import parse_type
+        return _operators.to(self, parse_type(dtype))
+
+    # --- autograd ---------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        edge = self._edge
+        if edge is None:
+            return gradient_edge(self) is not NO_EDGE
+        return edge is not NO_EDGE
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        if not self.is_leaf:
+            if value:
+                return
+            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                               "computed variable in a subgraph that doesn't require differentiation use "
+                               "var_no_grad = var.detach().")
+        if value and self._array.dtype.kind not in "fcV":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if value and self._inference and not state.flags & INFERENCE:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if self._view is not None:
+            self._view = None  # without history of its own, it becomes a leaf on the same memory
+        self._edge = None if value else NO_EDGE
+
+    def requires_grad_(self, requires_grad=True):
+        """Set requires_grad of a leaf in place."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self):
+        edge = self._edge
+        if edge is None:
+            if self._view is None:
+                return None
+            edge = gradient_edge(self)
+        return edge[0]
+
+    @property
+    def output_nr(self) -> int:
+        edge = self._edge
+        if edge is None:
+            edge = gradient_edge(self) if self._view is not None else (None, 0)
+        return edge[1]
+
+    @property
+    def grad(self):
+        if self._grad is None and not self._retains_grad and not self.is_leaf:
+            import warnings
+            warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+                          "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
+                          "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                          "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
+                          stacklevel=2)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
+                                f"{type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            if value.dtype is not self.dtype:
+                raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
+                                   f"dtype '{self.dtype}'. The gradient must match the tensor's dtype (or the "
+                                   "tensor's grad_dtype attribute if set).")
+            if value._array.shape != self._array.shape:
+                raise RuntimeError(f"assigned grad has data of a different size: expected shape "
+                                   f"{list(self._array.shape)} but got {list(value._array.shape)}")
+        self._grad = value
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def data(self):
+        """The same memory, without history and without a shared version counter."""
+        out = wrap(self._array)
+        return out
+
+    @data.setter
+    def data(self, value):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._array = value._array
+        self._accumulator = None
+
+    @property
+    def _version(self) -> int:
+        if self._inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        counter = self._vc
+        return 0 if counter is None else counter[0]
+
+    @property
+    def _base(self):
+        return self._view.base if self._view is not None else None
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    def is_inference(self) -> bool:
+        return self._inference
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._retains_grad
+
+    @property
+    def name(self):
+        return self._name
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Add to `.grad` of every leaf (or of `inputs`) the derivative of this tensor times `gradient`.
+
+        Args:
+            gradient: Tensor of this tensor's shape; may be left out for a tensor of one element.
+            retain_graph: keep saved tensors (default: the value of create_graph).
+            create_graph: record the backward pass, for higher derivatives.
+            inputs: Tensors to accumulate into, instead of all leaves.
+
+        Raises:
+            RuntimeError: if this tensor requires no grad, the gradient's shape differs, or the graph was freed.
+        """
+        from .autograd import backward
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad` when backward runs."""
+        from .autograd.tensor_hooks import retain_grad
+        retain_grad(self)
+
+    def register_hook(self, hook):
+        """Call `hook(grad)` when this tensor's gradient is computed; a returned Tensor replaces it.
+
+        Returns:
+            A handle whose `remove()` takes the hook away.
+        """
+        from .autograd.tensor_hooks import register_hook
+        return register_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
+        from .autograd.tensor_hooks import register_post_accumulate_grad_hook
+        return register_post_accumulate_grad_hook(self, hook)
+
+    # --- aliases without history --------------------------------------------------------------------------------
+
+    def _detached_alias(self):
+        """The same memory and version counter, without history."""
+        out = new(Tensor)
+        out._array = self._array
+        out._edge = NO_EDGE
+        counter = self._vc
+        if counter is None:
+            counter = self._vc = [0]
+        out._vc = counter
+        return out
+
+    def _leaf_reference(self):
+        """A weak reference to the AccumulateGrad of a leaf that requires grad, else None."""
+        if self._edge is None and self._view is None:
+            gradient_edge(self)
+            return self._accumulator
+        return None
+
+    @staticmethod
+    def _make_subclass(cls, data, require_grad=False):
+        """A tensor of class `cls` on the memory of `data`; how Parameter is made."""
+        out = new(cls)
+        out._array = data._array
+        out._vc = data._vc
+        out._edge = NO_EDGE
+        if require_grad:
+            out.requires_grad = True
+        return out
+
+    def as_subclass(self, cls):
+        """The same data as an instance of the Tensor subclass `cls`, differentiable."""
+        out = new(cls)
+        out._array = self._array
+        out._edge = NO_EDGE
+        return make_view(out, self, gradient_edge(self), state.flags, CUSTOM_FUNCTION)
+
+    # --- Python's protocols ---------------------------------------------------------------------------------------
+
+    def item(self):
+        """The value of a tensor of one element, as a Python number."""
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        found = array.item()
+        return float(found) if array.dtype.kind == "V" else found
+
+    def tolist(self):
+        """Nested lists of Python numbers."""
+        array = self._array
+        return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
+
+    def numpy(self, *, force=False):
+        """The ndarray on the same memory.
+
+        Raises:
+            RuntimeError: if the tensor requires grad, unless `force`.
+        """
+        if self.requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return self._array
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if copy:
+            return array.astype(dtype or array.dtype, copy=True)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __len__(self):
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __bool__(self):
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if not array.size else
+                               "Boolean value of Tensor with more than one value is ambiguous")
+        return bool(array.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._array.item())
+
+    def __hash__(self):
+        return id(self)
+
+    def __iter__(self):
+        if not self._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(_operators.unbind(self, 0))
+
+    def __contains__(self, element):
+        if isinstance(element, (Tensor, int, float, complex)):
+            return bool((self == element)._array.any())
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+    def __repr__(self, *, tensor_contents=None):
+        from .printing import tensor_text
+        return tensor_text(self, tensor_contents)
+
+    def __format__(self, spec):
+        return self.item().__format__(spec) if not self._array.ndim else object.__format__(self, spec)
+
+    def __deepcopy__(self, memo):
+        from .construct import deepcopy_tensor
+        return deepcopy_tensor(self, memo)
+
+    def __reduce_ex__(self, protocol):
+        from .construct import reduce_tensor
+        return reduce_tensor(self)
+
+    def __dir__(self):
+        return [n for n in super().__dir__() if n not in ("_array", "_vc")]
+
+
+def wrap(array: np.ndarray) -> Tensor:
+    """A tensor without history on an ndarray (or NumPy scalar)."""
+    out = new(Tensor)
+    out._array = array if array.__class__ is np.ndarray else np.asarray(array)
+    out._edge = NO_EDGE
+    out._vc = None
+    return out
+
+
+def wrapped_number(value) -> Tensor:
+    """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype."""
+    kind = value.__class__
+    if kind is float:
+        array = np.array(value)
+    elif kind is int:
+        array = np.array(value, np.int64)
+    else:
+        array = np.array(value)
+    out = new(Tensor)
+    out._array = array
+    out._edge = NO_EDGE
+    out._vc = None
+    out._wrapped_number = value
+    return out
+
+
+def dim_error(dim, ndim: int) -> IndexError:
+    """PyTorch's error for a dimension that is out of range."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+
+
+_operators.Tensor = Tensor
+_operators.wrap = wrap
+_operators.bump_version = bump_version
+__all__ = ["GRAD_OFF", "Tensor", "dim_error", "wrap", "wrapped_number"]
