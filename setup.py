@@ -2,9 +2,9 @@
 
     src/gradloom -> gradloom      codegen -> gradloom.codegen      generated -> gradloom.generated
 
-A folder with an `__init__.py` under one of the three is a package of the wheel without being listed anywhere. The
-YAML files live once, at the top of the checkout: an editable install reads them there, and a wheel carries a copy in
-gradloom/_spec/.
+A folder with an `__init__.py` under one of the three is packaged without being listed anywhere. The YAML
+files live once, at the top of the checkout: an editable install reads them there, and a wheel carries a copy
+in gradloom/_spec/.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
 
-# pip brings the right setuptools itself, except under --no-build-isolation, where an older one fails obscurely.
+# pip brings the right setuptools itself, except under --no-build-isolation, where an old one fails obscurely.
 if tuple(map(int, setuptools.__version__.split(".")[:2])) < (70, 1):
     raise SystemExit("gradloom is built by setuptools 70.1 or newer: pip install --upgrade setuptools")
 
