@@ -30,8 +30,9 @@ for layer in net:
     handles.append(layer.register_forward_hook(after))
     handles.append(layer.register_full_backward_hook(backward))
 
-net(torch.ones(5, 4)).sum().backward()
+batch = torch.randn(5, 4, requires_grad=True)
+net(batch).sum().backward()
 
 for handle in handles:
     handle.remove()
-net(torch.ones(5, 4))  # silent now
+net(batch)  # silent now
