@@ -1,0 +1,241 @@
+"""The language of kernel expressions: which Python expressions `kernel:` may hold.
+
+Every node of an expression is either named in a table here or refused. array_namespace.py lists what may be used of
+`xp`, of an array and of Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+import warnings
+
+import numpy
+
+from . import array_namespace as xp_names
+from .errors import SpecError, shorten
+from .kernel_index import FunctionIndex
+from .schema import did_you_mean
+from .text import Text
+
+MAX_LENGTH = 4000
+
+LANGUAGE = "a kernel is `family.function`, or an expression of arguments, `xp.<function>(...)` and operators"
+
+# Nodes without a rule of their own: they are allowed where their parts are.
+_PLAIN = (
+    ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Subscript, ast.Slice,
+    ast.Starred, ast.Load, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+
+_REFUSED = {
+    ast.Lambda: "a lambda", ast.NamedExpr: "an assignment with `:=`", ast.JoinedStr: "an f-string",
+    ast.Dict: "a dict", ast.Set: "a set", ast.DictComp: "a dict comprehension", ast.SetComp: "a set comprehension",
+    ast.Await: "`await`", ast.Yield: "`yield`", ast.YieldFrom: "`yield from`",
+}  # fmt: skip
+
+_TYPES = frozenset({"bool", "complex", "float", "int"})  # values too: `self.astype(float)`
+_FOREIGN = {"np": "xp", "numpy": "xp", "torch": "xp", "math": "xp", "scipy": "xp"}
+
+
+def parse_expression(text: Text, language: str = LANGUAGE) -> tuple[ast.expr, int]:
+    """The tree of a Python expression, and the offset in the value at which its columns start.
+
+    White space in the value, line ends included, separates words only. Raises SpecError for what is too long, not
+    ASCII, or not one Python expression.
+    """
+    lead = len(text.value) - len(text.value.lstrip())
+    code = text.value.strip().replace("\n", " ")
+    if not code:
+        raise text.error("the value is empty", language)
+    if len(code) > MAX_LENGTH:
+        raise text.error(f"an expression of {len(code)} characters", f"the limit is {MAX_LENGTH}", lead, 1)
+    for offset, char in enumerate(code):
+        if not char.isascii() or char == "#":
+            hint = "a comment starts after a space and ends the value" if char == "#" else "use ASCII characters"
+            raise text.error(f"unexpected character `{char}` in an expression", hint, lead + offset, 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return ast.parse(code, mode="eval").body, lead
+    except SyntaxError as error:
+        raise _syntax_error(text, code, lead, error, language) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise text.error("the expression is nested too deeply", "move it to a named kernel", lead, 1) from None
+
+
+def _syntax_error(text: Text, code: str, lead: int, error: SyntaxError, language: str) -> SpecError:
+    offset = min(max((error.offset or 1) - 1, 0), len(code) - 1)
+    word = re.compile(r"\w+|\S").match(code, offset)
+    length = max(len(word.group()) if word else 1, (error.end_offset or 0) - (error.offset or 0))
+    found = shorten(code[offset : offset + length])
+    reason = error.msg.split(" (detected", 1)[0].split(". ", 1)[0]
+    if keyword.iskeyword(found) and found not in ("if", "else", "for", "in", "is", "and", "or", "not"):
+        return text.error(f"`{found}` is outside the kernel language", language, lead + offset, length)
+    return text.error(f"not an expression at `{found}`: {reason}", language, lead + offset, length)
+
+
+class Checker:
+    """Walks an expression; refuses what is not in the language, and notes what is used."""
+
+    def __init__(self, text: Text, lead: int, arguments: tuple[str, ...], kernels: FunctionIndex) -> None:
+        self.text, self.lead, self.arguments, self.kernels = text, lead, arguments, kernels
+        self.used: set[str] = set()
+        self.families: set[str] = set()
+        self.uses_xp = False
+
+    def check(self, tree: ast.expr) -> None:
+        try:
+            self.visit(tree, frozenset())
+        except RecursionError:
+            hint = "move it to a named kernel"
+            raise self.text.error("the expression is nested too deeply", hint, self.lead, 1) from None
+
+    def error(self, node: ast.expr | ast.keyword, message: str, hint: str = LANGUAGE) -> SpecError:
+        start, end = node.col_offset, node.end_col_offset or node.col_offset + 1
+        if isinstance(node, ast.Attribute):  # the dot and what is before it are not at fault
+            start = end - len(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg:
+            end = start + len(node.arg)
+        return self.text.error(message, hint, self.lead + start, end - start)
+
+    def visit(self, node: ast.AST, local: frozenset[str]) -> None:
+        if isinstance(node, ast.Name):
+            self.name(node, local)
+        elif isinstance(node, ast.Constant):
+            if not isinstance(node.value, bool | int | float | complex | str | None | type(...)):
+                raise self.error(node, f"a constant of type {type(node.value).__name__}", "write a number or a string")
+        elif isinstance(node, ast.Attribute):
+            self.attribute(node, local)
+        elif isinstance(node, ast.Call):
+            self.call(node, local)
+        elif isinstance(node, ast.ListComp | ast.GeneratorExp):
+            self.comprehension(node, local)
+        elif isinstance(node, _PLAIN):
+            for child in ast.iter_child_nodes(node):
+                self.visit(child, local)
+        else:
+            what = _REFUSED.get(type(node), f"a {type(node).__name__}")
+            raise self.error(node, f"{what} is outside the kernel language")  # type: ignore[arg-type]
+
+    def name(self, node: ast.Name, local: frozenset[str]) -> None:
+        name = node.id
+        if name in local:
+            return
+        if name in self.arguments:
+            self.used.add(name)
+        elif name == "xp" or name in xp_names.BUILTINS - _TYPES:
+            hint = "call a function of it: `xp.<function>(...)`" if name == "xp" else f"call it: `{name}(...)`"
+            raise self.error(node, f"`{name}` is not a value", hint)
+        elif name not in _TYPES:
+            raise self.error(node, f"unknown name `{name}`", self.name_hint(name))
+
+    def name_hint(self, name: str) -> str:
+        if name in _FOREIGN:
+            return f"the array namespace is called `{_FOREIGN[name]}`"
+        if xp_names.kind_of((name,)) is not None:
+            return f"did you mean `xp.{name}`?"
+        families = self.kernels.find(name)
+        if families:
+            return f"did you mean `{families[0]}.{name}`?"
+        known = (*self.arguments, "xp", *sorted(xp_names.BUILTINS))
+        return did_you_mean(name, known) or f"the arguments are {', '.join(self.arguments) or 'none'}"
+
+    def attribute(self, node: ast.Attribute, local: frozenset[str], called: bool = False) -> None:
+        path = dotted_name(node)
+        root = path[0] if path else None
+        if root == "xp" and root not in self.arguments:
+            self.namespace(node, path[1:], called)
+        elif root is not None and len(path) == 2 and self.is_family(root, local):
+            problem = self.kernels.explain(root, path[1])
+            if problem is not None:
+                raise self.error(node if problem[0] == "function" else node.value, *problem[1:])
+            if not called:
+                raise self.error(node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`")
+            self.families.add(root)
+        else:
+            self.array_attribute(node, local, called)
+
+    def array_attribute(self, node: ast.Attribute, local: frozenset[str], called: bool) -> None:
+        allowed = xp_names.METHODS if called else xp_names.ATTRIBUTES
+        if node.attr not in allowed:
+            other = xp_names.ATTRIBUTES if called else xp_names.METHODS
+            what = "method" if called else "attribute"
+            if node.attr in other:
+                hint = f"write `{node.attr}` without calling it" if called else f"call it: `{node.attr}(...)`"
+            else:
+                hint = did_you_mean(node.attr, sorted(allowed)) or f"the {what}s are {', '.join(sorted(allowed))}"
+            # What stands before the dot is wrong in the first place, if it is not a value.
+            self.visit(node.value, local)
+            raise self.error(node, f"{what} `{node.attr}` of an array is outside the kernel language", hint)
+        self.visit(node.value, local)
+
+    def is_family(self, name: str, local: frozenset[str]) -> bool:
+        return name not in local and name not in self.arguments and name in self.kernels.families
+
+    def namespace(self, node: ast.Attribute, path: tuple[str, ...], called: bool) -> None:
+        kind = xp_names.kind_of(path)
+        shown = ".".join(("xp", *path))
+        if kind is None:
+            submodule = path[0] if len(path) > 1 and path[0] in xp_names.SUBMODULES else ""
+            known = xp_names.names_in(submodule)
+            bad = node
+            while not submodule and isinstance(bad.value, ast.Attribute):
+                bad = bad.value
+            exists = hasattr(getattr(numpy, submodule) if submodule else numpy, bad.attr)
+            where = f"xp.{submodule}" if submodule else "xp"
+            if len(path) > 1 and not submodule and xp_names.kind_of(path[:1]) is not None:
+                raise self.error(node, f"`{shown}` is outside the kernel language")
+            close = "" if exists else did_you_mean(bad.attr, sorted(known))
+            problem = f"`{where}.{bad.attr}` is outside the kernel language" if exists else f"`{where}` has no `{bad.attr}`"
+            raise self.error(bad, problem, close or "use a function of NumPy that computes arrays from arrays")
+        if kind == "module" or (called is False and kind in ("function", "ufunc")):
+            what = "a module" if kind == "module" else "a function, not its value"
+            arguments = ", ".join(self.arguments[:1])
+            hint = f"write `{shown}.<function>(...)`" if kind == "module" else f"write `{shown}({arguments})`"
+            raise self.error(node, f"`{shown}` is {what}", hint)
+        if called and path[0] in xp_names.CONSTANTS:
+            raise self.error(node, f"`{shown}` is not a function", f"write `{shown}`")
+        self.uses_xp = True
+
+    def call(self, node: ast.Call, local: frozenset[str]) -> None:
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            self.attribute(function, local, called=True)
+        elif isinstance(function, ast.Name):
+            if function.id in local or function.id in self.arguments:
+                raise self.error(function, f"`{function.id}` is not a function")
+            if function.id not in xp_names.BUILTINS:
+                raise self.error(function, f"unknown function `{function.id}`", self.name_hint(function.id))
+        else:
+            raise self.error(function, f"`{shorten(ast.unparse(function))}` is not a function's name")
+        for argument in node.args:
+            self.visit(argument, local)
+        for keyword_ in node.keywords:
+            if keyword_.arg is None:
+                raise self.error(keyword_.value, "`**` is outside the kernel language", "write each keyword out")
+            if keyword_.arg == "out":
+                raise self.error(keyword_, "keyword `out` writes to an array", "remove it: the generator gives `out`")
+            self.visit(keyword_.value, local)
+
+    def comprehension(self, node: ast.ListComp | ast.GeneratorExp, local: frozenset[str]) -> None:
+        for generator in node.generators:
+            self.visit(generator.iter, local)
+            targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
+            for target in targets:
+                if not isinstance(target, ast.Name):
+                    raise self.error(target, "a comprehension's target is not a name", "write `for x in tensors`")
+                local = local | {target.id}
+            for condition in generator.ifs:
+                self.visit(condition, local)
+        self.visit(node.elt, local)
+
+
+def dotted_name(node: ast.expr) -> tuple[str, ...]:
+    """('xp', 'linalg', 'norm') for `xp.linalg.norm`; empty for anything but names and dots."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else ()

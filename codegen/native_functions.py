@@ -1,0 +1,261 @@
+"""Loads native_functions.yaml: which operators exist, what computes each, and the variants derived from it.
+
+    operators = load("native_functions.yaml")
+    add = operators["add.Tensor"]
+    add.schema, add.kernel.ufunc, [v.name for v in add.derived]
+
+Every entry is checked whole: its keys, schema, kernel, variants and tags, then the entries against one another. All
+errors of a file are collected and raised together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import SpecError, raise_all
+from .kernel_expr import KernelExpr, analyse, check_named
+from .kernel_index import FunctionIndex
+from .native_keys import check_keys, word_of, words_of
+from .overloads import ambiguous_pairs, spell
+from .schema import FunctionSchema, SchemaError, did_you_mean, parse
+from .source import load_entries
+from .text import Entry, Node, Text
+from .variants import Variant, derive, schema_error
+
+__all__ = ["NativeFunction", "NativeFunctions", "Variant", "load", "package_folder", "parse_func"]
+
+DEFAULT_FAMILY = "elementwise"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFunction:
+    """One entry.
+
+    text            the `func:` value, for errors about the operator
+    schema          the operator
+    variants        'function', 'method'
+    kernel          what computes it; None for a composite
+    composite       'family.function' in src/gradloom/composite/, None for an operator with a kernel
+    derived         the variants that `autogen:` asks for
+    tags            in the order of the file
+    python_module   'nn', 'linalg', 'fft', 'special' or None
+    family          the file in generated/ that it goes to
+    type_promotion  how dtypes combine, None where it is not said
+    domain          what tests are told about valid inputs, as the file has it
+    """
+
+    entry: Entry
+    text: Text
+    schema: FunctionSchema
+    variants: tuple[str, ...]
+    kernel: KernelExpr | None
+    composite: str | None
+    derived: tuple[Variant, ...]
+    tags: tuple[str, ...]
+    python_module: str | None
+    family: str
+    type_promotion: str | None
+    domain: Node | None
+
+    @property
+    def name(self) -> str:
+        """The full name, `add.Tensor`."""
+        return str(self.schema.name)
+
+    @property
+    def schemas(self) -> tuple[FunctionSchema, ...]:
+        """The operator itself and its derived variants."""
+        return (self.schema, *(v.schema for v in self.derived))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a result shares memory with an argument, as the alias annotations say."""
+        return self.schema.is_view
+
+
+class NativeFunctions:
+    """The entries of a file in their order; `[]` and `in` go by full name, derived names included."""
+
+    def __init__(self, functions: tuple[NativeFunction, ...]) -> None:
+        self._functions = functions
+        self._by_name = {str(s.name): f for f in functions for s in f.schemas}
+
+    def __iter__(self) -> Iterator[NativeFunction]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> NativeFunction:
+        """The entry that has the name or derives it. Raises KeyError."""
+        return self._by_name[name]
+
+    def get(self, name: str) -> NativeFunction | None:
+        return self._by_name.get(name)
+
+    def schema(self, name: str) -> FunctionSchema | None:
+        """The schema of that full name, of an entry or of a derived variant."""
+        function = self._by_name.get(name)
+        return next((s for s in function.schemas if str(s.name) == name), None) if function else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All full names, derived ones included, in the order of the file."""
+        return tuple(self._by_name)
+
+    def overloads(self, name: str) -> tuple[FunctionSchema, ...]:
+        """The schemas that Python code calls by one name (`add`), out variants included."""
+        return tuple(s for f in self._functions for s in f.schemas if s.name.name == name)
+
+
+def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
+    """The source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed one."""
+    here = Path(__file__).resolve().parent
+    candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
+    return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
+
+
+def load(
+    path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None
+) -> NativeFunctions:
+    """Loads the operators of a YAML file.
+
+    path      the file
+    shown     the path that errors name; `path` by default
+    package   the folder that holds kernels/ and composite/; `package_folder(path)` by default
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    package = package_folder(path) if package is None else package
+    loader = _Loader(FunctionIndex(package / "kernels"), FunctionIndex(package / "composite"))
+    return loader.load(load_entries(path, shown))
+
+
+def parse_func(text: Text) -> FunctionSchema:
+    """The schema of a `func:` or `name:` value. Raises SpecError at the word that is wrong."""
+    try:
+        return parse(text.value)
+    except SchemaError as error:
+        raise schema_error(text, error) from None
+
+
+class _Loader:
+    def __init__(self, kernels: FunctionIndex, composites: FunctionIndex) -> None:
+        self.kernels, self.composites = kernels, composites
+
+    def load(self, entries: tuple[Entry, ...]) -> NativeFunctions:
+        functions, errors = [], []
+        for entry in entries:
+            wrong = check_keys(entry)
+            if not wrong:
+                try:
+                    functions.append(self.function(entry))
+                    continue
+                except SpecError as error:
+                    wrong = [error]
+            errors += wrong
+        errors += _duplicates(functions)
+        raise_all(errors or _ambiguous(functions))
+        return NativeFunctions(tuple(functions))
+
+    def function(self, entry: Entry) -> NativeFunction:
+        text = entry.fields["func"]
+        assert isinstance(text, Text)  # check_keys has seen to it
+        schema = parse_func(text)
+        variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
+        kernel, composite = self.implementation(entry, text, schema)
+        self.check_method(entry, schema, variants)
+        return NativeFunction(
+            entry=entry,
+            text=text,
+            schema=schema,
+            variants=variants,
+            kernel=kernel,
+            composite=composite,
+            derived=tuple(derive(schema, word) for word in words_of(entry, "autogen")),
+            tags=tuple(w.value for w in words_of(entry, "tags")),
+            python_module=word_of(entry, "python_module"),
+            family=self.family(entry, kernel, composite),
+            type_promotion=word_of(entry, "type_promotion"),
+            domain=entry.get("domain"),
+        )
+
+    def implementation(
+        self, entry: Entry, text: Text, schema: FunctionSchema
+    ) -> tuple[KernelExpr | None, str | None]:
+        kernel, composite = entry.get("kernel"), entry.get("composite")
+        if kernel is not None and composite is not None:
+            hint = "remove `kernel:`, or remove `composite:`"
+            raise entry.keys["composite"].error(f"`{schema.name}` has a kernel and is a composite", hint)
+        if isinstance(kernel, Text):
+            return analyse(kernel, schema, self.kernels), None
+        if isinstance(composite, Text):
+            check_named(composite, self.composites)
+            return None, composite.value.strip()
+        shown = len(str(schema.name))
+        hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
+        raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
+
+    def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
+        if "method" not in variants:
+            return
+        own = schema.argument("self")
+        if own is None or own.kwarg_only or not own.type.is_tensor:
+            word = next(w for w in words_of(entry, "variants") if w.value == "method")
+            hint = "name the tensor that it is a method of `self`, or remove `method`"
+            raise word.error(f"`{schema.name}` cannot be a method: it has no argument `Tensor self`", hint)
+
+    def family(self, entry: Entry, kernel: KernelExpr | None, composite: str | None) -> str:
+        told = word_of(entry, "family")
+        if told is not None:
+            known = sorted({*self.kernels.families, *self.composites.families})
+            if told not in known:
+                hint = did_you_mean(told, known) or f"the families are {', '.join(known)}"
+                raise entry.fields["family"].error(f"unknown family `{told}`", hint)
+            return told
+        if composite is not None:
+            return composite.split(".")[0]
+        return (kernel.family if kernel else None) or DEFAULT_FAMILY
+
+
+def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
+    """Names that two entries give, or one entry gives and another derives."""
+    errors, first = [], {}
+    for function in functions:
+        names = [(function.name, function.text.word(0, len(function.name)))]
+        names += [(v.name, v.text) for v in function.derived]
+        for name, text in names:
+            if name in first:
+                where = f"the name is already taken in line {first[name].line}; remove one, or give it another overload name"
+                errors.append(text.error(f"duplicate entry `{name}`", where))
+            first.setdefault(name, text)
+    return errors
+
+
+def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
+    """Overloads that no call can choose between."""
+    groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
+    for function in functions:
+        groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
+    errors = []
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        for earlier, later in ambiguous_pairs((s, frozenset(f.variants)) for f, s in group):
+            (first, _), (second, schema) = group[earlier], group[later]
+            errors.append(
+                second.text.error(
+                    f"overload `{second.name}` is ambiguous: `{first.name}` is called in the same way,"
+                    f" `{spell(schema)}`",
+                    f"change the types of its arguments, or remove it; `{first.name}` is in line {first.text.line}",
+                    0,
+                    len(second.name),
+                )
+            )
+    return errors

@@ -1,0 +1,126 @@
+"""The keys of an entry in native_functions.yaml. A new key is one line in `KEYS`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import SpecError, shorten
+from .schema import did_you_mean
+from .text import Entry, Node, Text, TextList
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the words that may be given."""
+
+    kind: str
+    doc: str
+    known: tuple[str, ...] = ()
+    required: bool = False
+
+
+VARIANTS = ("function", "method")
+
+PYTHON_MODULES = ("nn", "linalg", "fft", "special")
+
+TAGS = (
+    "core", "pointwise", "reduction", "view_copy", "inplace_view", "nondeterministic_seeded", "nondeterministic_bitwise",
+    "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
+)  # fmt: skip
+
+TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "complex_to_float", "bool_to_long", "none")
+
+KEYS = {
+    "func": Key("text", "the schema", required=True),
+    "kernel": Key("text", "what computes it: `family.function` or an array expression"),
+    "composite": Key("text", "instead of a kernel: `family.function` in composite/, made of other operators"),
+    "variants": Key("words", "`function`, `method` or both; a function by default", VARIANTS),
+    "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),
+    "tags": Key("words", "what analysis and tests may rely on", TAGS),
+    "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),
+    "family": Key("text", "the generated file that it goes to, where the kernel does not tell"),
+    "type_promotion": Key("text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS),
+    "domain": Key("any", "where tests may take samples from"),
+}
+
+# Keys that PyTorch's file has and this one has not: the errors say what to write here.
+_PYTORCH_KEYS = {
+    "dispatch": "`kernel:` says what computes the operator",
+    "structured": "remove it; in-place and out variants come from `autogen:`",
+    "structured_delegate": "remove it; list the variant under `autogen:` of the functional entry",
+    "structured_inherits": "remove it",
+    "ufunc_inner_loop": "`kernel:` says what computes the operator",
+    "precomputed": "remove it",
+    "device_check": "remove it; devices are always checked",
+    "device_guard": "remove it",
+    "cpp_no_default_args": "remove it; there is no C++",
+    "manual_cpp_binding": "remove it; there is no C++",
+    "use_const_ref_for_mutable_tensors": "remove it; there is no C++",
+    "category_override": "remove it",
+}
+
+
+def check_keys(entry: Entry) -> list[SpecError]:
+    """Unknown and missing keys, and values of the wrong kind; empty if the entry can be read."""
+    errors = []
+    for name, key in entry.keys.items():
+        if name not in KEYS:
+            hint = _PYTORCH_KEYS.get(name) or did_you_mean(name, KEYS) or f"the keys are {', '.join(KEYS)}"
+            errors.append(key.error(f"unknown key `{shorten(name)}`", hint))
+        else:
+            error = _wrong_kind(name, KEYS[name].kind, entry.fields[name])
+            if error is not None:
+                errors.append(error)
+    for name, spec in KEYS.items():
+        if spec.required and name not in entry:
+            errors.append(entry.error(f"the entry has no `{name}`", f"add `{name}:`, {spec.doc}"))
+    return errors
+
+
+def _wrong_kind(name: str, kind: str, node: Node) -> SpecError | None:
+    if isinstance(node, Text):
+        if node.value.strip():
+            return None
+        return node.source.error(node.start, f"`{name}` is empty", f"write {KEYS[name].doc}, or remove the key")
+    if kind == "any":
+        return None
+    what = "a list" if isinstance(node, TextList) else "a mapping"
+    if kind == "words" and isinstance(node, TextList):
+        bad = next((item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None)
+        return bad and bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
+    hint = "put the whole value in quotes" if kind == "text" else "write words, separated by commas"
+    return node.error(f"`{name}` is {what}, not text", hint)
+
+
+def words_of(entry: Entry, name: str) -> list[Text]:
+    """The words of a key, [] where it is absent. Raises SpecError for an empty, repeated or unknown word."""
+    node = entry.get(name)
+    if node is None:
+        return []
+    words = node.words() if isinstance(node, Text) else list(node.items)  # type: ignore[union-attr]
+    seen: set[str] = set()
+    for word in words:
+        if not word.value:
+            raise word.error(f"an empty word in `{name}`", "remove the comma too many")
+        if word.value in seen:
+            raise word.error(f"`{shorten(word.value)}` occurs twice in `{name}`", "remove one of them")
+        seen.add(word.value)
+        _check_known(name, word)
+    return words
+
+
+def word_of(entry: Entry, name: str) -> str | None:
+    """The word that a text key holds, None where it is absent. Raises SpecError for an unknown one."""
+    node = entry.get(name)
+    if node is None:
+        return None
+    word = node.word(0, len(node.value)) if node.style is None else node  # type: ignore[union-attr]
+    _check_known(name, word)
+    return word.value
+
+
+def _check_known(name: str, word: Text) -> None:
+    known = KEYS[name].known
+    if known and word.value not in known:
+        hint = did_you_mean(word.value, known) or f"known are: {', '.join(known)}"
+        raise word.error(f"unknown word `{shorten(word.value)}` in `{name}`", hint)
