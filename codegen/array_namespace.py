@@ -1,7 +1,7 @@
 """What a kernel expression may use of `xp`, of an array and of Python.
 
-Everything here computes arrays from arrays: no files, no Python callables that run per element, no global state, and
-nothing that writes to its arguments.
+Everything here computes arrays from arrays: no files, no Python callables that run per element, no global
+state, and nothing that writes to its arguments.
 """
 
 from __future__ import annotations
@@ -16,32 +16,36 @@ CONSTANTS = frozenset({"pi", "e", "euler_gamma", "inf", "nan", "newaxis"})
 
 # Functions that make arrays or answer questions about types; all others are found by being array functions.
 _MAKERS = frozenset(
-    """arange array asarray ascontiguousarray broadcast_shapes can_cast empty eye finfo full identity iinfo indices
-    issubdtype mgrid ogrid ones promote_types result_type tri zeros""".split()
+    """arange array asarray ascontiguousarray broadcast_shapes can_cast empty eye finfo full identity iinfo
+    indices issubdtype mgrid ogrid ones promote_types result_type tri zeros""".split()
 )
 
 # Array functions that read or write files, call back into Python, write to an argument, or return text.
 _REFUSED = frozenset(
-    """apply_along_axis apply_over_axes array2string array_repr array_str copyto fill_diagonal fromfile fromfunction
-    fromiter fromregex frompyfunc fromstring frombuffer genfromtxt load loadtxt memmap piecewise place put
-    put_along_axis putmask save savetxt savez savez_compressed shares_memory may_share_memory vectorize""".split()
+    """apply_along_axis apply_over_axes array2string array_repr array_str copyto fill_diagonal fromfile
+    fromfunction fromiter fromregex frompyfunc fromstring frombuffer genfromtxt load loadtxt memmap piecewise
+    place put put_along_axis putmask save savetxt savez savez_compressed shares_memory may_share_memory
+    vectorize""".split()
 )
 
 UFUNC_METHODS = frozenset({"accumulate", "outer", "reduce", "reduceat"})
 
-# Attributes of arrays, of their dtypes (kind, itemsize) and of `xp.finfo` and `xp.iinfo` (eps, tiny, min, max).
+# Attributes of arrays, of their dtypes (kind, itemsize) and of `xp.finfo` and `xp.iinfo` (eps, tiny, min,
+# max).
 ATTRIBUTES = frozenset(
-    "T mT bits dtype eps imag itemsize kind max min ndim real resolution shape size smallest_normal strides tiny".split()
+    """T mT bits dtype eps imag itemsize kind max min ndim real resolution shape size smallest_normal strides
+    tiny""".split()
 )
 
 METHODS = frozenset(
-    """all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot flatten item max mean
-    min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take tolist trace transpose var
-    view""".split()
+    """all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot flatten item
+    max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take tolist
+    trace transpose var view""".split()
 )
 
 BUILTINS = frozenset(
-    "abs bool complex enumerate float int isinstance len list max min range reversed round sorted sum tuple zip".split()
+    """abs bool complex enumerate float int isinstance len list max min range reversed round sorted sum tuple
+    zip""".split()
 )
 
 # The ufunc that an operator is, by the name of its ast class.
@@ -49,15 +53,17 @@ OPERATORS = {
     "Add": "add", "Sub": "subtract", "Mult": "multiply", "Div": "true_divide", "FloorDiv": "floor_divide",
     "Mod": "remainder", "Pow": "power", "MatMult": "matmul", "LShift": "left_shift", "RShift": "right_shift",
     "BitAnd": "bitwise_and", "BitOr": "bitwise_or", "BitXor": "bitwise_xor", "USub": "negative",
-    "UAdd": "positive", "Invert": "invert", "Eq": "equal", "NotEq": "not_equal", "Lt": "less", "LtE": "less_equal",
-    "Gt": "greater", "GtE": "greater_equal",
+    "UAdd": "positive", "Invert": "invert", "Eq": "equal", "NotEq": "not_equal", "Lt": "less",
+    "LtE": "less_equal", "Gt": "greater", "GtE": "greater_equal",
 }  # fmt: skip
 
 _ArrayFunction = type(numpy.sum)
 
 
 def kind_of(path: tuple[str, ...]) -> str | None:
-    """What `xp.<path>` is: 'ufunc', 'function', 'value' (a constant or dtype), 'module', or None if not to be used."""
+    """What `xp.<path>` is: 'ufunc', 'function', 'value' (a constant or dtype), 'module', or None if not to be
+    used.
+    """
     if len(path) == 1 and path[0] in CONSTANTS:
         return "value"
     if path[0] in SUBMODULES:

@@ -1,9 +1,9 @@
 """The one exception that everything wrong in a YAML file becomes.
 
-    derivatives.yaml:12:9: error: unknown name `exponant`
-      self: grad * exponant
-                   ^~~~~~~~
-    hint: did you mean `exponent`?
+derivatives.yaml:12:9: error: unknown name `exponant`
+  self: grad * exponant
+               ^~~~~~~~
+hint: did you mean `exponent`?
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Analyses the value of `kernel:`: a named kernel, or a Python array expression over the operator's arguments.
+"""Analyses the value of `kernel:`: a named kernel, or a Python array expression over the operator's
+arguments.
 
-    kernel: elementwise.addcmul                     the function addcmul of src/gradloom/kernels/elementwise.py
+    kernel: elementwise.addcmul                     addcmul of src/gradloom/kernels/elementwise.py
     kernel: self + value * tensor1 * tensor2        arguments, operators, constants
     kernel: xp.where(self > 0, self, slope * self)  functions of the array namespace
     kernel: self.max(), self.min()                  a tuple gives several outputs
@@ -37,7 +38,7 @@ class KernelExpr:
     names_used  the arguments that it reads, in the order of the schema; all of them for a named kernel
     families    the kernel modules that it calls
     uses_xp     whether it reads the array namespace
-    ufunc       the name of the one NumPy ufunc that makes the result, so that `out=` can be given to it; else None
+    ufunc       the NumPy ufunc whose call is the whole expression and so can take `out=`, by name; else None
     operands    the source of that ufunc's inputs
     outputs     the number of values in a tuple; None for one value or for what only running it would tell
     """
@@ -64,7 +65,9 @@ class KernelExpr:
 
 
 def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> KernelExpr:
-    """Checks a `kernel:` value against the language and the schema. Raises SpecError at the word that is wrong."""
+    """Checks a `kernel:` value against the language and the schema. Raises SpecError at the word that is
+    wrong.
+    """
     arguments = tuple(a.python_name for a in schema.inputs)
     named = _DOTTED.fullmatch(text.value.strip())
     if named is not None:
@@ -116,7 +119,9 @@ def _check_outputs(checker: Checker, tree: ast.expr, schema: FunctionSchema) -> 
             raise checker.error(tree, f"a tuple of {len(tree.elts)} values for {wanted} result(s)", hint)
         return len(tree.elts)
     if isinstance(tree, ast.Constant) and not isinstance(tree.value, bool | int | float | complex):
-        raise checker.error(tree, f"`{ast.unparse(tree)}` is not an array", "write an expression that gives an array")
+        raise checker.error(
+            tree, f"`{ast.unparse(tree)}` is not an array", "write an expression that gives an array"
+        )
     certainly_one = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Constant | ast.Name | ast.BoolOp
     if wanted > 1 and isinstance(tree, certainly_one):
         hint = "write a tuple with one value for each result"
@@ -129,7 +134,11 @@ def _outermost_ufunc(tree: ast.expr) -> tuple[str | None, tuple[str, ...]]:
         return xp_names.OPERATORS[type(tree.op).__name__], (ast.unparse(tree.left), ast.unparse(tree.right))
     if isinstance(tree, ast.UnaryOp) and type(tree.op).__name__ in xp_names.OPERATORS:
         return xp_names.OPERATORS[type(tree.op).__name__], (ast.unparse(tree.operand),)
-    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]).__name__ in xp_names.OPERATORS:
+    if (
+        isinstance(tree, ast.Compare)
+        and len(tree.ops) == 1
+        and type(tree.ops[0]).__name__ in xp_names.OPERATORS
+    ):
         operator = xp_names.OPERATORS[type(tree.ops[0]).__name__]
         return operator, (ast.unparse(tree.left), ast.unparse(tree.comparators[0]))
     if isinstance(tree, ast.Call) and not tree.keywords:

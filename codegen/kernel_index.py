@@ -11,8 +11,8 @@ from .schema_types import did_you_mean
 class FunctionIndex:
     """The functions of a folder of Python files: `family.function` is `function` in `family.py`.
 
-    Files are parsed when a family is first asked for. A name is known if the file defines, assigns or imports it at
-    its top level and it does not start with an underscore.
+    Files are parsed when a family is first asked for. A name is known if the file defines, assigns or imports
+    it at its top level and it does not start with an underscore.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,9 @@ class FunctionIndex:
         return self._functions[family]
 
     def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
-        """None if `family.function` exists; else (the word at fault: 'family' or 'function', message, hint)."""
+        """None if `family.function` exists; else (the word at fault: 'family' or 'function', message,
+        hint).
+        """
         room = self.folder.name
         if family not in self.families:
             hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
@@ -43,10 +45,18 @@ class FunctionIndex:
         try:
             functions = self.functions(family)
         except SyntaxError as error:
-            return "family", f"{room}/{family}.py is not Python: {error.msg} in line {error.lineno}", "mend that file"
+            return (
+                "family",
+                f"{room}/{family}.py is not Python: {error.msg} in line {error.lineno}",
+                "mend that file",
+            )
         if function in functions:
             return None
-        hint = did_you_mean(function, functions) or self._elsewhere(function) or f"define it in {room}/{family}.py"
+        hint = (
+            did_you_mean(function, functions)
+            or self._elsewhere(function)
+            or f"define it in {room}/{family}.py"
+        )
         return "function", f"there is no function `{function}` in {room}/{family}.py", hint
 
     def find(self, function: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The language of kernel expressions: which Python expressions `kernel:` may hold.
 
-Every node of an expression is either named in a table here or refused. array_namespace.py lists what may be used of
-`xp`, of an array and of Python.
+Every node of an expression is either named in a table here or refused. array_namespace.py lists what may be
+used of `xp`, of an array and of Python.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _PLAIN = (
 
 _REFUSED = {
     ast.Lambda: "a lambda", ast.NamedExpr: "an assignment with `:=`", ast.JoinedStr: "an f-string",
-    ast.Dict: "a dict", ast.Set: "a set", ast.DictComp: "a dict comprehension", ast.SetComp: "a set comprehension",
+    ast.Dict: "a dict", ast.Set: "a set",
+    ast.DictComp: "a dict comprehension", ast.SetComp: "a set comprehension",
     ast.Await: "`await`", ast.Yield: "`yield`", ast.YieldFrom: "`yield from`",
 }  # fmt: skip
 
@@ -42,8 +43,8 @@ _FOREIGN = {"np": "xp", "numpy": "xp", "torch": "xp", "math": "xp", "scipy": "xp
 def parse_expression(text: Text, language: str = LANGUAGE) -> tuple[ast.expr, int]:
     """The tree of a Python expression, and the offset in the value at which its columns start.
 
-    White space in the value, line ends included, separates words only. Raises SpecError for what is too long, not
-    ASCII, or not one Python expression.
+    White space in the value, line ends included, separates words only. Raises SpecError for what is too long,
+    not ASCII, or not one Python expression.
     """
     lead = len(text.value) - len(text.value.lstrip())
     code = text.value.strip().replace("\n", " ")
@@ -53,7 +54,9 @@ def parse_expression(text: Text, language: str = LANGUAGE) -> tuple[ast.expr, in
         raise text.error(f"an expression of {len(code)} characters", f"the limit is {MAX_LENGTH}", lead, 1)
     for offset, char in enumerate(code):
         if not char.isascii() or char == "#":
-            hint = "a comment starts after a space and ends the value" if char == "#" else "use ASCII characters"
+            hint = (
+                "a comment starts after a space and ends the value" if char == "#" else "use ASCII characters"
+            )
             raise text.error(f"unexpected character `{char}` in an expression", hint, lead + offset, 1)
     try:
         with warnings.catch_warnings():
@@ -62,7 +65,9 @@ def parse_expression(text: Text, language: str = LANGUAGE) -> tuple[ast.expr, in
     except SyntaxError as error:
         raise _syntax_error(text, code, lead, error, language) from None
     except (RecursionError, MemoryError, ValueError):
-        raise text.error("the expression is nested too deeply", "move it to a named kernel", lead, 1) from None
+        raise text.error(
+            "the expression is nested too deeply", "move it to a named kernel", lead, 1
+        ) from None
 
 
 def _syntax_error(text: Text, code: str, lead: int, error: SyntaxError, language: str) -> SpecError:
@@ -105,7 +110,9 @@ class Checker:
             self.name(node, local)
         elif isinstance(node, ast.Constant):
             if not isinstance(node.value, bool | int | float | complex | str | None | type(...)):
-                raise self.error(node, f"a constant of type {type(node.value).__name__}", "write a number or a string")
+                raise self.error(
+                    node, f"a constant of type {type(node.value).__name__}", "write a number or a string"
+                )
         elif isinstance(node, ast.Attribute):
             self.attribute(node, local)
         elif isinstance(node, ast.Call):
@@ -126,7 +133,9 @@ class Checker:
         if name in self.arguments:
             self.used.add(name)
         elif name == "xp" or name in xp_names.BUILTINS - _TYPES:
-            hint = "call a function of it: `xp.<function>(...)`" if name == "xp" else f"call it: `{name}(...)`"
+            hint = (
+                "call a function of it: `xp.<function>(...)`" if name == "xp" else f"call it: `{name}(...)`"
+            )
             raise self.error(node, f"`{name}` is not a value", hint)
         elif name not in _TYPES:
             raise self.error(node, f"unknown name `{name}`", self.name_hint(name))
@@ -152,7 +161,9 @@ class Checker:
             if problem is not None:
                 raise self.error(node if problem[0] == "function" else node.value, *problem[1:])
             if not called:
-                raise self.error(node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`")
+                raise self.error(
+                    node, f"kernel `{root}.{path[1]}` is not called", f"write `{root}.{path[1]}(...)`"
+                )
             self.families.add(root)
         else:
             self.array_attribute(node, local, called)
@@ -165,7 +176,10 @@ class Checker:
             if node.attr in other:
                 hint = f"write `{node.attr}` without calling it" if called else f"call it: `{node.attr}(...)`"
             else:
-                hint = did_you_mean(node.attr, sorted(allowed)) or f"the {what}s are {', '.join(sorted(allowed))}"
+                hint = (
+                    did_you_mean(node.attr, sorted(allowed))
+                    or f"the {what}s are {', '.join(sorted(allowed))}"
+                )
             # What stands before the dot is wrong in the first place, if it is not a value.
             self.visit(node.value, local)
             raise self.error(node, f"{what} `{node.attr}` of an array is outside the kernel language", hint)
@@ -188,8 +202,14 @@ class Checker:
             if len(path) > 1 and not submodule and xp_names.kind_of(path[:1]) is not None:
                 raise self.error(node, f"`{shown}` is outside the kernel language")
             close = "" if exists else did_you_mean(bad.attr, sorted(known))
-            problem = f"`{where}.{bad.attr}` is outside the kernel language" if exists else f"`{where}` has no `{bad.attr}`"
-            raise self.error(bad, problem, close or "use a function of NumPy that computes arrays from arrays")
+            problem = (
+                f"`{where}.{bad.attr}` is outside the kernel language"
+                if exists
+                else f"`{where}` has no `{bad.attr}`"
+            )
+            raise self.error(
+                bad, problem, close or "use a function of NumPy that computes arrays from arrays"
+            )
         if kind == "module" or (called is False and kind in ("function", "ufunc")):
             what = "a module" if kind == "module" else "a function, not its value"
             arguments = ", ".join(self.arguments[:1])
@@ -214,9 +234,13 @@ class Checker:
             self.visit(argument, local)
         for keyword_ in node.keywords:
             if keyword_.arg is None:
-                raise self.error(keyword_.value, "`**` is outside the kernel language", "write each keyword out")
+                raise self.error(
+                    keyword_.value, "`**` is outside the kernel language", "write each keyword out"
+                )
             if keyword_.arg == "out":
-                raise self.error(keyword_, "keyword `out` writes to an array", "remove it: the generator gives `out`")
+                raise self.error(
+                    keyword_, "keyword `out` writes to an array", "remove it: the generator gives `out`"
+                )
             self.visit(keyword_.value, local)
 
     def comprehension(self, node: ast.ListComp | ast.GeneratorExp, local: frozenset[str]) -> None:
@@ -225,7 +249,9 @@ class Checker:
             targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
             for target in targets:
                 if not isinstance(target, ast.Name):
-                    raise self.error(target, "a comprehension's target is not a name", "write `for x in tensors`")
+                    raise self.error(
+                        target, "a comprehension's target is not a name", "write `for x in tensors`"
+                    )
                 local = local | {target.id}
             for condition in generator.ifs:
                 self.visit(condition, local)

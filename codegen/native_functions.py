@@ -4,8 +4,8 @@
     add = operators["add.Tensor"]
     add.schema, add.kernel.ufunc, [v.name for v in add.derived]
 
-Every entry is checked whole: its keys, schema, kernel, variants and tags, then the entries against one another. All
-errors of a file are collected and raised together.
+Every entry is checked whole: its keys, schema, kernel, variants and tags, then the entries against one
+another. All errors of a file are collected and raised together.
 """
 
 from __future__ import annotations
@@ -115,9 +115,15 @@ class NativeFunctions:
 
 
 def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
-    """The source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed one."""
+    """The source folder of gradloom that belongs to a YAML file: beside it in a checkout, else the installed
+    one.
+    """
     here = Path(__file__).resolve().parent
-    candidates = (Path(yaml_path).resolve().parent / "src" / "gradloom", here.parent / "src" / "gradloom", here.parent)
+    candidates = (
+        Path(yaml_path).resolve().parent / "src" / "gradloom",
+        here.parent / "src" / "gradloom",
+        here.parent,
+    )
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
 
 
@@ -226,14 +232,15 @@ class _Loader:
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
     """Names that two entries give, or one entry gives and another derives."""
-    errors, first = [], {}
+    errors: list[SpecError] = []
+    first: dict[str, Text] = {}
     for function in functions:
         names = [(function.name, function.text.word(0, len(function.name)))]
         names += [(v.name, v.text) for v in function.derived]
         for name, text in names:
             if name in first:
-                where = f"the name is already taken in line {first[name].line}; remove one, or give it another overload name"
-                errors.append(text.error(f"duplicate entry `{name}`", where))
+                taken = f"line {first[name].line} has it already; remove one, or change its overload name"
+                errors.append(text.error(f"duplicate entry `{name}`", taken))
             first.setdefault(name, text)
     return errors
 
@@ -242,7 +249,9 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
     """Overloads that no call can choose between."""
     groups: dict[tuple[str | None, str], list[tuple[NativeFunction, FunctionSchema]]] = {}
     for function in functions:
-        groups.setdefault((function.python_module, function.schema.name.name), []).append((function, function.schema))
+        groups.setdefault((function.python_module, function.schema.name.name), []).append(
+            (function, function.schema)
+        )
     errors = []
     for group in groups.values():
         if len(group) == 1:
@@ -253,7 +262,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
                 second.text.error(
                     f"overload `{second.name}` is ambiguous: `{first.name}` is called in the same way,"
                     f" `{spell(schema)}`",
-                    f"change the types of its arguments, or remove it; `{first.name}` is in line {first.text.line}",
+                    f"change its argument types, or remove it; `{first.name}` is in line {first.text.line}",
                     0,
                     len(second.name),
                 )

@@ -11,7 +11,9 @@ from .text import Entry, Node, Text, TextList
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the words that may be given."""
+    """kind: 'text', 'words' (separated by commas, or a YAML list) or 'any'; known: the words that may be
+    given.
+    """
 
     kind: str
     doc: str
@@ -24,8 +26,8 @@ VARIANTS = ("function", "method")
 PYTHON_MODULES = ("nn", "linalg", "fft", "special")
 
 TAGS = (
-    "core", "pointwise", "reduction", "view_copy", "inplace_view", "nondeterministic_seeded", "nondeterministic_bitwise",
-    "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
+    "core", "pointwise", "reduction", "view_copy", "inplace_view", "nondeterministic_seeded",
+    "nondeterministic_bitwise", "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
 )  # fmt: skip
 
 TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "complex_to_float", "bool_to_long", "none")
@@ -39,7 +41,9 @@ KEYS = {
     "tags": Key("words", "what analysis and tests may rely on", TAGS),
     "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),
     "family": Key("text", "the generated file that it goes to, where the kernel does not tell"),
-    "type_promotion": Key("text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS),
+    "type_promotion": Key(
+        "text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS
+    ),
     "domain": Key("any", "where tests may take samples from"),
 }
 
@@ -58,6 +62,8 @@ _PYTORCH_KEYS = {
     "use_const_ref_for_mutable_tensors": "remove it; there is no C++",
     "category_override": "remove it",
 }
+
+_WORDS = "write words, separated by commas"
 
 
 def check_keys(entry: Entry) -> list[SpecError]:
@@ -81,13 +87,21 @@ def _wrong_kind(name: str, kind: str, node: Node) -> SpecError | None:
     if isinstance(node, Text):
         if node.value.strip():
             return None
-        return node.source.error(node.start, f"`{name}` is empty", f"write {KEYS[name].doc}, or remove the key")
+        return node.source.error(
+            node.start, f"`{name}` is empty", f"write {KEYS[name].doc}, or remove the key"
+        )
     if kind == "any":
         return None
     what = "a list" if isinstance(node, TextList) else "a mapping"
     if kind == "words" and isinstance(node, TextList):
-        bad = next((item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None)
-        return bad and bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
+        bad = next(
+            (item for item in node.items if not isinstance(item, Text) or not item.value.strip()), None
+        )
+        return (
+            None
+            if bad is None
+            else bad.error(f"an item of `{name}` is not a word", "write words, separated by commas")
+        )
     hint = "put the whole value in quotes" if kind == "text" else "write words, separated by commas"
     return node.error(f"`{name}` is {what}, not text", hint)
 
@@ -112,11 +126,10 @@ def words_of(entry: Entry, name: str) -> list[Text]:
 def word_of(entry: Entry, name: str) -> str | None:
     """The word that a text key holds, None where it is absent. Raises SpecError for an unknown one."""
     node = entry.get(name)
-    if node is None:
+    if not isinstance(node, Text):
         return None
-    word = node.word(0, len(node.value)) if node.style is None else node  # type: ignore[union-attr]
-    _check_known(name, word)
-    return word.value
+    _check_known(name, node)
+    return node.value
 
 
 def _check_known(name: str, word: Text) -> None:

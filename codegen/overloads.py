@@ -13,7 +13,9 @@ CallShape = tuple[tuple[str, ...], int, frozenset[tuple[str, str, bool]]]
 
 
 def call_shape(schema: FunctionSchema) -> CallShape:
-    """What a call looks like to the code that picks an overload; names of positional arguments do not count."""
+    """What a call looks like to the code that picks an overload; names of positional arguments do not
+    count.
+    """
     positional = [a for a in schema.inputs if not a.kwarg_only]
     keywords = [a for a in schema.inputs if a.kwarg_only]
     return (
@@ -33,8 +35,8 @@ def spell(schema: FunctionSchema) -> str:
 def ambiguous_pairs(group: Iterable[tuple[FunctionSchema, frozenset[str]]]) -> list[tuple[int, int]]:
     """The positions (earlier, later) of overloads with equal calls, in a group of one Python name.
 
-    Each member comes with its variants ('function', 'method'); a function is never confused with a method. An out
-    variant shares the function of its functional form and is left out.
+    Each member comes with its variants ('function', 'method'); a function is never confused with a method. An
+    out variant shares the function of its functional form and is left out.
     """
     first: dict[tuple[str, CallShape], int] = {}
     pairs = []

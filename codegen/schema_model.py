@@ -1,7 +1,7 @@
-"""The parts of a schema: operator name, arguments, returns and the whole. Frozen, and validated when they are made.
+"""The parts of a schema: arguments, returns and the whole. Frozen, and validated when they are made.
 
-Whoever has one of these objects need not check it again. `parse` in schema_parser.py makes them from text; code makes
-variants of them with `as_inplace`, `as_out` and `as_functional`.
+Whoever has one of these objects need not check it again. `parse` in schema_parser.py makes them from text;
+code makes variants of them with `as_inplace`, `as_out` and `as_functional`.
 """
 
 from __future__ import annotations
@@ -10,74 +10,21 @@ import keyword
 import re
 from dataclasses import dataclass, replace
 
+from .operator_name import IDENTIFIER, OperatorName
 from .schema_types import (
-    SYMBOLS, Annotation, Base, List, SchemaError, Type, accepts, default_value, did_you_mean,
-)  # fmt: skip
-
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-# Operators of Python's data model that have an in-place form: `__and__` and `__iand__`.
-_DUNDER_STEMS = frozenset(
-    "add sub mul matmul truediv floordiv div mod pow and or xor lshift rshift".split()
+    SYMBOLS,
+    Annotation,
+    Base,
+    List,
+    SchemaError,
+    Type,
+    accepts,
+    default_value,
+    did_you_mean,
 )
 
 # A factory's out= variant takes these from the tensor that is given, so it does not have them as arguments.
 _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorName:
-    """`namespace::base_.overload`. `base` has no trailing underscore of an in-place operator; `inplace` says that."""
-
-    namespace: str | None
-    base: str
-    inplace: bool = False
-    overload: str = ""
-
-    def __post_init__(self) -> None:
-        for part in (self.namespace, self.base, self.overload or None):
-            if part is not None and not IDENTIFIER.fullmatch(part):
-                raise SchemaError(f"`{part}` is not a name", subject=("name", 0), hint="a name has letters and digits")
-
-    @classmethod
-    def parse(cls, text: str) -> OperatorName:
-        """`add_.Tensor` and the like; raises SchemaError for what is not a name."""
-        namespace, separator, rest = text.rpartition("::")
-        name, dot, overload = rest.partition(".")
-        if dot and not overload:
-            raise SchemaError(f"`{text}` ends in a dot", subject=("name", 0), hint=f"write `{text[:-1]}`")
-        base, inplace = _split_inplace(name)
-        return cls(namespace if separator else None, base, inplace, overload)
-
-    @property
-    def name(self) -> str:
-        """The name that Python code calls: `add`, `add_`, `__iand__`."""
-        if not self.inplace:
-            return self.base
-        return f"__i{self.base[2:]}" if _is_dunder(self.base) else self.base + "_"
-
-    @property
-    def unambiguous(self) -> str:
-        """The name with its overload as one identifier: `add_Tensor`, `add__Tensor`, `add_out`."""
-        return f"{self.name}_{self.overload}" if self.overload else self.name
-
-    def __str__(self) -> str:
-        namespace = f"{self.namespace}::" if self.namespace else ""
-        return f"{namespace}{self.name}{'.' + self.overload if self.overload else ''}"
-
-
-def _is_dunder(name: str) -> bool:
-    return len(name) > 4 and name.startswith("__") and name.endswith("__")
-
-
-def _split_inplace(name: str) -> tuple[str, bool]:
-    if _is_dunder(name):
-        stem = name[2:-2]
-        inplace = stem[0] == "i" and stem[1:] in _DUNDER_STEMS
-        return (f"__{stem[1:]}__", True) if inplace else (name, False)
-    if name.endswith("_") and name.strip("_"):
-        return name[:-1], True
-    return name, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +57,9 @@ class Argument:
 
     @property
     def default_value(self) -> object:
-        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is none."""
+        """The default as a Python value (None, bool, int, float, str, list or Symbol); None also if there is
+        none.
+        """
         return None if self.default is None else default_value(self.default)
 
     @property
@@ -166,10 +115,14 @@ class FunctionSchema:
         for i, argument in enumerate(self.arguments):
             at = ("argument", i)
             if argument.name in seen:
-                raise SchemaError(f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them")
+                raise SchemaError(
+                    f"argument `{argument.name}` occurs twice", subject=at, hint="rename one of them"
+                )
             seen.add(argument.name)
             if keyword_only and not argument.kwarg_only:
-                raise SchemaError(f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`")
+                raise SchemaError(
+                    f"positional `{argument.name}` after `*`", subject=at, hint="move it before the `*`"
+                )
             keyword_only = argument.kwarg_only
             if argument.kwarg_only:
                 continue
@@ -186,7 +139,9 @@ class FunctionSchema:
         sets = {s for a in self.arguments if a.annotation for s in a.annotation.sets}
         for i, ret in enumerate(self.returns):
             if ret.name and names.count(ret.name) > 1:
-                raise SchemaError(f"return `{ret.name}` occurs twice", subject=("return", i), hint="rename one of them")
+                raise SchemaError(
+                    f"return `{ret.name}` occurs twice", subject=("return", i), hint="rename one of them"
+                )
             for letter in ret.annotation.sets if ret.annotation else ():
                 if letter not in sets and letter != "*":
                     raise SchemaError(
@@ -213,7 +168,9 @@ class FunctionSchema:
         """An operator that writes to arguments returns exactly those, or nothing."""
         annotated = [(r.type, r.annotation) for r in self.returns if r.annotation]
         expected = [(a.type, a.annotation) for a in written]
-        fits = annotated == expected[: len(annotated)] and (allow_fewer or len(annotated) in (0, len(expected)))
+        fits = annotated == expected[: len(annotated)] and (
+            allow_fewer or len(annotated) in (0, len(expected))
+        )
         if self.returns and not (fits and annotated):
             wanted = ", ".join(a.type.text(a.annotation) for a in (written[:1] if allow_fewer else written))
             raise SchemaError(
@@ -247,7 +204,9 @@ class FunctionSchema:
 
     @property
     def kind(self) -> str:
-        """'functional', 'inplace' (the name ends in `_`), 'out' or 'mutable' (writes to an argument otherwise)."""
+        """'functional', 'inplace' (the name ends in `_`), 'out' or 'mutable' (writes to an argument
+        otherwise).
+        """
         if self.name.inplace:
             return "inplace"
         if self.out_arguments:
@@ -264,21 +223,25 @@ class FunctionSchema:
         return next((a for a in self.arguments if a.name == name), None)
 
     def as_functional(self) -> FunctionSchema:
-        """The variant that writes to nothing: an in-place or mutable operator returns what it would have written."""
-        written = tuple(a for a in self.arguments if a.is_write)
-        if not written:
+        """The variant that writes to nothing and returns what this one would have written.
+
+        An operator that writes to one argument of several, such as running statistics, returns its own
+        results first and then the new value of each argument, named after it.
+        """
+        outs = self.out_arguments
+        changed = tuple(a for a in self.arguments if a.is_write and a not in outs)
+        if not changed and not outs:
             return self
-        kept = tuple(replace(a, annotation=None) if a.is_write else a for a in self.inputs)
-        overload = re.sub(r"_?out$", "", self.name.overload) if self.out_arguments else self.name.overload
-        fresh = tuple(r for r in self.returns if not r.is_write)
-        if self.out_arguments:
-            results = tuple(Return(a.type, r.name) for a, r in zip(written, self.returns or map(_unnamed, written)))
-        elif len(written) == 1:
-            results = (Return(written[0].type),)
+        results = tuple(r for r in self.returns if not r.is_write)
+        names = [r.name for r in self.returns] if len(self.returns) == len(outs) else [None] * len(outs)
+        results += tuple(Return(a.type, name) for a, name in zip(outs, names, strict=True))
+        if self.kind == "inplace" and len(changed) == 1:
+            results += (Return(changed[0].type),)
         else:
-            results = tuple(Return(a.type, f"{a.name}_out") for a in written)
-        name = replace(self.name, inplace=False, overload=overload)
-        return FunctionSchema(name, kept, fresh + results if self.kind == "mutable" else results)
+            results += tuple(Return(a.type, f"{a.name}_out") for a in changed)
+        overload = re.sub(r"_?out$", "", self.name.overload) if outs else self.name.overload
+        inputs = tuple(replace(a, annotation=None) if a.is_write else a for a in self.inputs)
+        return FunctionSchema(replace(self.name, inplace=False, overload=overload), inputs, results)
 
     def as_inplace(self) -> FunctionSchema:
         """The variant that writes its result to the first argument, which must be of the result's type."""
@@ -335,11 +298,13 @@ class FunctionSchema:
     def signature(self) -> FunctionSchema:
         """What the variants of an operator have in common: two are variants of one operator if this is equal.
 
-        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left out.
+        The overload, the in-place mark, annotations, defaults, out arguments and names of returns are left
+        out.
         """
         source = self.as_functional()
         arguments = tuple(
-            Argument(a.name, a.type, None, None, a.kwarg_only) for a in _without_factory_options(source.arguments)
+            Argument(a.name, a.type, None, None, a.kwarg_only)
+            for a in _without_factory_options(source.arguments)
         )
         returns = tuple(Return(r.type) for r in source.returns)
         return FunctionSchema(OperatorName(self.name.namespace, self.name.base), arguments, returns)
@@ -355,10 +320,6 @@ class FunctionSchema:
         if len(self.returns) != 1:
             returns = f"({returns})"
         return f"{self.name}({', '.join(parts)}) -> {returns}"
-
-
-def _unnamed(argument: Argument) -> Return:
-    return Return(argument.type)
 
 
 def _without_factory_options(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:

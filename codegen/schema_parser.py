@@ -9,14 +9,16 @@
     annotation = sets ["!"] ["->" sets]        sets = letter {"|" letter} | "*"
     default    = number | string | identifier | "[" [default {"," default}] "]"
 
-White space may stand between any two words. Every error knows the offset and the length of the offending word.
+White space may stand between any two words. Every error knows the offset and the length of the offending
+word.
 """
 
 from __future__ import annotations
 
 import re
 
-from .schema_model import Argument, FunctionSchema, OperatorName, Return
+from .operator_name import OperatorName
+from .schema_model import Argument, FunctionSchema, Return
 from .schema_types import Annotation, Base, List, Optional, SchemaError, Type
 
 MAX_LENGTH = 20_000
@@ -55,7 +57,9 @@ def _scan(text: str) -> list[_Token]:
             char = text[position]
             if char in "\"'":
                 length = len(text) - position
-                raise SchemaError(f"string that {char} opens is not closed", position, length, f"close it with {char}")
+                raise SchemaError(
+                    f"string that {char} opens is not closed", position, length, f"close it with {char}"
+                )
             hint = "write `->` before the returns" if char in "-:" else "remove it"
             raise SchemaError(f"unexpected character `{char}` in a schema", position, 1, hint)
         if match.lastgroup != "space":
@@ -122,7 +126,9 @@ class _Parser:
         self.expect("->", "after the arguments", "write what is returned, such as `-> Tensor`, or `-> ()`")
         returns = self.returns()
         if self.token.kind != "end":
-            raise self.fail("{found} after the end of the schema", "put several returns in parentheses, or remove it")
+            raise self.fail(
+                "{found} after the end of the schema", "put several returns in parentheses, or remove it"
+            )
         return self.located(0, FunctionSchema, name, arguments, returns)  # type: ignore[return-value]
 
     def operator_name(self) -> OperatorName:
@@ -135,7 +141,9 @@ class _Parser:
         self.spans["name", 0] = (first.offset, end)
         text = self.text[first.offset : end]
         if len(text.split()) > 1 or text.count(".") > 1 or text.count("::") > 1:
-            raise SchemaError(f"`{text}` is not an operator name", first.offset, len(text), "write `name.overload`")
+            raise SchemaError(
+                f"`{text}` is not an operator name", first.offset, len(text), "write `name.overload`"
+            )
         return self.located(start, OperatorName.parse, text)  # type: ignore[return-value]
 
     def arguments(self) -> tuple[Argument, ...]:
@@ -156,7 +164,9 @@ class _Parser:
             if self.accept(")"):
                 return tuple(arguments)
             if not self.accept(","):
-                raise self.fail("expected `,` or `)` after an argument, found {found}", "separate arguments with `,`")
+                raise self.fail(
+                    "expected `,` or `)` after an argument, found {found}", "separate arguments with `,`"
+                )
 
     def argument(self, number: int, keyword_only: bool) -> Argument:
         start = self.index
@@ -210,7 +220,9 @@ class _Parser:
             if self.at("*") or self.token.kind == "name":
                 sets.append(self.take().text)
             else:
-                raise self.fail("expected an alias set, found {found}", "an annotation is `(a)`, `(a!)` or `(a -> *)`")
+                raise self.fail(
+                    "expected an alias set, found {found}", "an annotation is `(a)`, `(a!)` or `(a -> *)`"
+                )
             if not self.accept("|"):
                 return tuple(sets)
 
@@ -222,7 +234,9 @@ class _Parser:
             self.take()
             return
         if not self.accept("["):
-            raise self.fail("expected a default value after `=`, found {found}", "write a number, string, name or list")
+            raise self.fail(
+                "expected a default value after `=`, found {found}", "write a number, string, name or list"
+            )
         if self.accept("]"):
             return
         while True:

@@ -1,8 +1,8 @@
 """The types, alias annotations and default values that occur in a schema.
 
-A type is a tree of `Base`, `Optional` and `List` nodes: `int[2]?` is `Optional(List(Base("int"), 2))`. An alias
-annotation belongs to the argument or return that bears it and is printed after the innermost base type, so that
-`Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
+A type is a tree of `Base`, `Optional` and `List` nodes: `int[2]?` is `Optional(List(Base("int"), 2))`. An
+alias annotation belongs to the argument or return that bears it and is printed after the innermost base type,
+so that `Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,37 @@ BASE_TYPES = (
     "DeviceIndex", "MemoryFormat", "QScheme", "Generator", "Storage", "Stream",
 )  # fmt: skip
 
-# Names that a default value may use instead of a literal, and the types that they are values of. A number is the
-# value that Python code passes for the name.
+# Names that a default value may use instead of a literal, and the types that they are values of. A number is
+# the value that Python code passes for the name.
 SYMBOLS: dict[str, dict[str, int | None]] = {
     "int": {"Mean": 1, "Sum": 2},
-    "ScalarType": dict.fromkeys((
-        "bool", "uint8", "int8", "int16", "short", "int32", "int", "int64", "long", "float16", "half", "bfloat16",
-        "float32", "float", "float64", "double", "complex64", "cfloat", "complex128", "cdouble",
-    )),  # fmt: skip
-    "MemoryFormat": dict.fromkeys(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")),
+    "ScalarType": dict.fromkeys(
+        (
+            "bool",
+            "uint8",
+            "int8",
+            "int16",
+            "short",
+            "int32",
+            "int",
+            "int64",
+            "long",
+            "float16",
+            "half",
+            "bfloat16",
+            "float32",
+            "float",
+            "float64",
+            "double",
+            "complex64",
+            "cfloat",
+            "complex128",
+            "cdouble",
+        )
+    ),  # fmt: skip
+    "MemoryFormat": dict.fromkeys(
+        ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    ),
     "Layout": dict.fromkeys(("strided", "sparse_coo")),
 }
 
@@ -35,15 +57,27 @@ _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "
 class SchemaError(ValueError):
     """What is wrong with a schema, and where in its text: `length` characters from `offset` on.
 
-    An object that is made without a text (by code rather than by `parse`) knows no offset; its `subject` says which
-    part is meant (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the offset.
+    An object that is made without a text (by code rather than by `parse`) knows no offset; its `subject` says
+    which part is meant (`("argument", 2)`, `("return", 0)`, `("name", 0)`) and the parser fills in the
+    offset.
     """
 
     def __init__(
-        self, message: str, offset: int = 0, length: int = 1, hint: str = "", subject: tuple[str, int] | None = None
+        self,
+        message: str,
+        offset: int = 0,
+        length: int = 1,
+        hint: str = "",
+        subject: tuple[str, int] | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.offset, self.length, self.hint, self.subject = message, offset, length, hint, subject
+        self.message, self.offset, self.length, self.hint, self.subject = (
+            message,
+            offset,
+            length,
+            hint,
+            subject,
+        )
 
 
 def did_you_mean(word: str, known: object) -> str:
@@ -54,7 +88,9 @@ def did_you_mean(word: str, known: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for numbers."""
+    """A default value that is a name, such as `Mean`, `long` or `contiguous_format`. `value` is set for
+    numbers.
+    """
 
     name: str
     value: int | None = None
@@ -64,7 +100,9 @@ class Symbol:
 
 
 class Type:
-    """What `Base`, `Optional` and `List` share: questions that analysis asks of a type, answered for its tree."""
+    """What `Base`, `Optional` and `List` share: questions that analysis asks of a type, answered for its
+    tree.
+    """
 
     __slots__ = ()
 
@@ -169,8 +207,10 @@ class List(Type):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Which memory a value shares: `a` is one alias set, `!` says it is written to, `a -> *` that the value enters
-    unknown sets (it is a view from then on that a list of outputs shares), `a|b` that it may be of either set."""
+    """Which memory a value shares: `a` is one alias set, `!` says it is written to, `a -> *` that the value
+    enters unknown sets (it is a view from then on that a list of outputs shares), `a|b` that it may be of
+    either set.
+    """
 
     sets: tuple[str, ...]
     is_write: bool = False
@@ -179,7 +219,9 @@ class Annotation:
     def __post_init__(self) -> None:
         for name in self.sets + self.after:
             if not re.fullmatch(r"[a-z]|\*", name):
-                raise SchemaError(f"alias set `{name}` in an annotation", hint="an alias set is one small letter")
+                raise SchemaError(
+                    f"alias set `{name}` in an annotation", hint="an alias set is one small letter"
+                )
         if not self.sets:
             raise SchemaError("an annotation without an alias set", hint="write `(a)` or `(a!)`")
 
@@ -189,7 +231,9 @@ class Annotation:
 
 
 def default_value(text: str) -> object:
-    """The Python value of a default as it is written in a schema; a list becomes a list, a name a `Symbol`."""
+    """The Python value of a default as it is written in a schema; a list becomes a list, a name a
+    `Symbol`.
+    """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text == "-inf":

@@ -1,8 +1,8 @@
 """Loads a YAML file of list items into entries whose every word knows its line and column.
 
-The files are a small part of YAML: one document, a list of mappings, values that are text, lists or mappings of text.
-Anchors, aliases and tags are refused, so a short file cannot unfold to a long one and no object is ever constructed.
-PyYAML's events are read, with nesting bounded as they come; nothing here recurses.
+The files are a small part of YAML: one document, a list of mappings, values that are text, lists or mappings
+of text. Anchors, aliases and tags are refused, so a short file cannot unfold to a long one and no object is
+ever constructed. PyYAML's events are read, with nesting bounded as they come; nothing here recurses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ MAX_BYTES = 16 * 2**20
 MAX_DEPTH = 8
 
 # What YAML 1.1 allows, without the separators that YAML counts as line ends and editors do not.
-_FORBIDDEN = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile(
+    "[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _QUOTE = "put the whole value in quotes"
@@ -56,7 +58,9 @@ def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
     for item in document.items:
         if not isinstance(item, TextMap):
             what = f"`{shorten(item.value)}`" if isinstance(item, Text) else "a list"
-            raise item.error(f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below")
+            raise item.error(
+                f"an entry is {what}, not a mapping", "an entry is `- key: value` and more keys below"
+            )
     return document.items  # type: ignore[return-value]
 
 
@@ -71,10 +75,14 @@ def _read(path: str | os.PathLike[str], shown: str) -> bytes:
                 raise SpecError(shown, 1, 1, "", f"the file has {info.st_size} bytes", hint)
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError(shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout") from None
+        raise SpecError(
+            shown, 1, 1, "", "there is no such file", "check the path, or run in a checkout"
+        ) from None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise SpecError(shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file") from None
+        raise SpecError(
+            shown, 1, 1, "", f"the file cannot be read: {reason}", "name a readable YAML file"
+        ) from None
 
 
 def _decode(data: bytes, shown: str) -> str:
@@ -136,7 +144,9 @@ class _Reader:
             if isinstance(event, yaml.CollectionStartEvent):
                 if len(open_nodes) == MAX_DEPTH:
                     message = f"nested more than {MAX_DEPTH} levels deep"
-                    raise self.source.error(self.place(event.start_mark), message, f"values are not nested; {_QUOTE}")
+                    raise self.source.error(
+                        self.place(event.start_mark), message, f"values are not nested; {_QUOTE}"
+                    )
                 is_list = isinstance(event, yaml.SequenceStartEvent)
                 open_nodes.append((self.place(event.start_mark), [] if is_list else _OpenMap()))
                 continue
@@ -160,7 +170,9 @@ class _Reader:
     def check_document(self, event: yaml.DocumentStartEvent, root: Node | None) -> None:
         start = self.place(event.start_mark)
         if root is not None:
-            raise self.source.error(start, "a second document starts at `---`", "keep one list; remove the line", 3)
+            raise self.source.error(
+                start, "a second document starts at `---`", "keep one list; remove the line", 3
+            )
         if event.version or event.tags:
             raise self.source.error(start, "a YAML directive", "remove the line that starts with `%`")
 
@@ -169,16 +181,22 @@ class _Reader:
         word = re.match(r"\S*", self.source.text[start : start + 80])
         text = word.group() if word else ""
         if isinstance(event, yaml.AliasEvent):
-            raise self.source.error(start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text))
+            raise self.source.error(
+                start, f"alias `{shorten(text)}`", f"{_QUOTE}, or write it out", len(text)
+            )
         if event.anchor is not None:
-            raise self.source.error(start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text))
-        if event.tag is not None:
-            raise self.source.error(start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text))
+            raise self.source.error(
+                start, f"anchor `{shorten(text)}`", f"{_QUOTE}, or remove the anchor", len(text)
+            )
+        if getattr(event, "tag", None) is not None:
+            raise self.source.error(
+                start, f"tag `{shorten(text)}`", f"{_QUOTE}, or remove the tag", len(text)
+            )
 
     def scalar(self, event: yaml.ScalarEvent) -> Text:
         style = event.style if event.style in ("'", '"', "|", ">") else None
         start, end = self.place(event.start_mark), self.place(event.end_mark)
-        if style in ("'", '"') and event.start_mark.line != event.end_mark.line:
+        if style in ("'", '"') and "\n" in self.source.text[start:end]:
             error = unclosed_quote(self.source, start, end)
             if error is not None:
                 raise error
@@ -197,7 +215,8 @@ class _Reader:
         elif node.value in parent.keys:
             first = parent.keys[node.value].line
             raise node.error(
-                f"duplicate key `{shorten(node.value)}`", f"it is already given in line {first}; remove one of them"
+                f"duplicate key `{shorten(node.value)}`",
+                f"it is already given in line {first}; remove one of them",
             )
         else:
             parent.key = parent.keys[node.value] = node

@@ -1,8 +1,9 @@
 """Values of a YAML file that know where they stand.
 
-A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's line and
-column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an error in the third
-line of a folded formula is reported there. `TextList` and `TextMap` are a YAML list and mapping.
+A `Source` is a file's text. A `Text` is a scalar in it; an offset inside its value maps back to the file's
+line and column whatever the style of the scalar (plain or quoted over several lines, `|`, `>`), so that an
+error in the third line of a folded formula is reported there. `TextList` and `TextMap` are a YAML list and
+mapping.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Text:
         )
 
     def words(self, separator: str = ",") -> list[Text]:
-        """The value split at a separator, without white space around the parts; empty parts stay, as empty texts."""
+        """The value split at a separator; white space around the parts goes, empty parts stay."""
         parts, offset = [], 0
         for piece in self.value.split(separator):
             lead = len(piece) - len(piece.lstrip())
@@ -140,7 +141,9 @@ class Text:
             elif char == "\\" and self.style == '"':
                 kind = text[i + 1]
                 digits = _ESCAPE_DIGITS.get(kind, 0)
-                white = kind in _WHITE_ESCAPES or (digits and chr(int(text[i + 2 : i + 2 + digits], 16)) in _WHITE)
+                white = kind in _WHITE_ESCAPES or (
+                    digits and chr(int(text[i + 2 : i + 2 + digits], 16)) in _WHITE
+                )
                 if not white:
                     yield i
                 i += 2 + digits

@@ -12,7 +12,9 @@ from .text import Text
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A derived operator. kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in `autogen:`."""
+    """A derived operator. kind: 'functional', 'inplace', 'out', 'copy' or 'copy_out'; text: its word in
+    `autogen:`.
+    """
 
     kind: str
     schema: FunctionSchema
@@ -35,8 +37,8 @@ _MAKERS: dict[str, Callable[[FunctionSchema], FunctionSchema]] = {
 def variant_names(name: OperatorName) -> dict[str, str]:
     """The names that `autogen:` may give for an operator, and the kind of variant that each means.
 
-    The overload of the operator is kept (`add_.Tensor`, `add.Tensor_out`) or, where the name is free, left out
-    (`add_`, `add.out`), as PyTorch's file has it.
+    The overload of the operator is kept (`add_.Tensor`, `add.Tensor_out`) or, where the name is free, left
+    out (`add_`, `add.out`), as PyTorch's file has it.
     """
     overload = name.overload
     outs = [f"{overload}_out", "out"] if overload else ["out"]
@@ -62,7 +64,9 @@ def derive(schema: FunctionSchema, word: Text) -> Variant:
     if kind is None:
         possible = {n: k for n, k in names.items() if _is_possible(schema, k)}
         close = did_you_mean(word.value, possible) if word.value != str(schema.name) else ""
-        hint = f"its variants are {', '.join(f'`{n}`' for n in possible)}" if possible else "it has no variants"
+        hint = (
+            f"its variants are {', '.join(f'`{n}`' for n in possible)}" if possible else "it has no variants"
+        )
         raise word.error(f"`{word.value}` is not a variant of `{schema.name}`", f"{close} {hint}".strip())
     try:
         derived = _MAKERS[kind](schema)
