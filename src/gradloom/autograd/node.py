@@ -16,6 +16,7 @@ instances with slots alike.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import count
 from sys import getrefcount
 
@@ -36,8 +37,8 @@ class NodeHooks:
     __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace", "next_id")
 
     def __init__(self):
-        self.pre = {}
-        self.post = {}
+        self.pre = OrderedDict()
+        self.post = OrderedDict()
         self.tensor_pre = {}    # output number -> {id: hook}
         self.retain_grad = {}   # output number -> hook that stores .grad, always after the tensor hooks
         self.metadata = None

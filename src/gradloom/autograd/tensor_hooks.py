@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from weakref import ref
 
 from ..utils.hooks import RemovableHandle
@@ -16,7 +17,7 @@ def register_hook(tensor, hook):
     if not callable(hook):
         raise TypeError(f"register_hook() expects a callable, got {type(hook).__name__}")
     hooks, nr = _hooks_of(tensor)
-    registered = hooks.tensor_pre.setdefault(nr, {})
+    registered = hooks.tensor_pre.setdefault(nr, OrderedDict())
     handle = RemovableHandle(registered)
     registered[handle.id] = hook
     return handle
@@ -59,7 +60,7 @@ def register_post_accumulate_grad_hook(tensor, hook):
     if tensor.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if tensor._post_accumulate_hooks is None:
-        tensor._post_accumulate_hooks = {}
+        tensor._post_accumulate_hooks = OrderedDict()
     handle = RemovableHandle(tensor._post_accumulate_hooks)
     tensor._post_accumulate_hooks[handle.id] = hook
     return handle

@@ -1,0 +1,128 @@
+"""What in-place and out variants have in common: how a result gets into memory that exists already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _operators
+from .autograd.node import NO_EDGE, bump_version
+from .dispatch import FORWARD_AD, GRAD_OFF, state
+from .dtype import TYPE_OF, can_cast, scalar_type_name
+
+
+def write_out(wrapper, args, out):
+    """Call an operator and write its result(s) to `out`, resized if need be.
+
+    Args:
+        wrapper: the generated function of the operator.
+        args: its arguments in schema order.
+        out: a Tensor, or a sequence of Tensors for several results.
+
+    Returns:
+        `out`.
+
+    Raises:
+        RuntimeError: if gradients would be required, or the result cannot be cast to out's dtype.
+    """
+    outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    name = wrapper.__name__
+    for t in outs:
+        if not isinstance(t, _operators.Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
+    flags = state.flags
+    if not flags & GRAD_OFF and any(t.requires_grad for t in (*_tensors(args), *outs)):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
+                           "one of the arguments requires grad.")
+    if flags & FORWARD_AD and any(t._tangent is not None for t in (*_tensors(args), *outs)):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support forward mode AD.")
+    state.flags = flags | GRAD_OFF
+    try:
+        found = wrapper(*args)
+    finally:
+        state.flags = flags
+    results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(results) != len(outs):
+        raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
+    for target, result in zip(outs, results, strict=True):
+        _check_cast(result._array, target._array)
+    for target, result in zip(outs, results, strict=True):
+        _store(target, result._array)
+    return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
+
+
+def _tensors(args):
+    for a in args:
+        if isinstance(a, _operators.Tensor):
+            yield a
+        elif isinstance(a, (tuple, list)):
+            yield from (t for t in a if isinstance(t, _operators.Tensor))
+
+
+def _check_cast(result: np.ndarray, target: np.ndarray) -> None:
+    if result.dtype is not target.dtype:
+        from_, to = TYPE_OF[result.dtype], TYPE_OF[target.dtype]
+        if not can_cast(from_, to):
+            raise RuntimeError(f"result type {scalar_type_name(from_)} can't be cast to the desired output type "
+                               f"{scalar_type_name(to)}")
+
+
+def _store(target, result: np.ndarray) -> None:
+    array = target._array
+    if array.shape != result.shape:
+        if array.size:
+            import warnings
+            warnings.warn(f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
+                          f"which does not match the required output shape {list(result.shape)}. This behavior is "
+                          "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
+                          "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+                          "elements with t.resize_(0).", UserWarning, stacklevel=4)
+        target._array = np.array(result, dtype=array.dtype)
+    else:
+        array[...] = result
+    bump_version(target)
+
+
+def write_inplace(array: np.ndarray, result) -> None:
+    """Write a computed result into the array of a tensor.
+
+    Raises:
+        RuntimeError: if the result's dtype or shape does not fit.
+    """
+    if result.__class__ is not np.ndarray:
+        result = np.asarray(result)
+    if array.shape != result.shape:
+        raise RuntimeError(f"output with shape {list(array.shape)} doesn't match the broadcast shape "
+                           f"{list(result.shape)}")
+    if array.dtype is not result.dtype:
+        _check_cast(result, array)
+    array[...] = result
+
+
+def check_inplace_operands(array: np.ndarray, *operands) -> None:
+    """What must hold before a ufunc may write straight into `array`: same dtype, operands that broadcast to it.
+
+    Raises:
+        RuntimeError: as `write_inplace`.
+    """
+    for other in operands:
+        shape = getattr(other, "shape", ())
+        if shape != array.shape and np.broadcast_shapes(array.shape, shape) != array.shape:
+            raise RuntimeError(f"output with shape {list(array.shape)} doesn't match the broadcast shape "
+                               f"{list(np.broadcast_shapes(array.shape, shape))}")
+
+
+def not_implemented_history(name: str, inputs, results) -> None:
+    """Give results of an operator without a derivative a node that says so when a gradient arrives."""
+    from .autograd.edge import gradient_edge
+    from .autograd.node import NotImplementedNode, next_sequence_nr
+
+    edges = [t._edge or gradient_edge(t) for t in inputs if t is not None]
+    if all(e is NO_EDGE for e in edges):
+        return
+    node = NotImplementedNode(f"derivative for {name} is not implemented", edges)
+    node.sequence_nr = next_sequence_nr()
+    for nr, result in enumerate(results):
+        array = result._array
+        node.input_metadata = (*node.input_metadata, array.shape, array.dtype)
+        if array.dtype.kind in "fcV":
+            result._edge = (node, nr)
