@@ -1,0 +1,354 @@
+"""Loss functions: reductions by name, the deprecated flags, and shapes that are checked or broadcast with a warning.
+
+Every function takes `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. The old flags
+`size_average` and `reduce` are still understood, with a warning, and win over it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import gradloom as gl
+from gradloom.nn._functional import operators as ops
+from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
+
+
+def _reduced(loss, reduction):
+    if reduction == "none":
+        return loss
+    return loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _same_shape(input, target):
+    """Both broadcast against each other; different shapes are likely a mistake, so they bring a warning."""
+    if target.shape == input.shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        stacklevel=3,
+    )
+    return gl.broadcast_tensors(input, target)
+
+
+def _weighted(loss, weight, reduction):
+    """A weighted element-wise loss; its mean is taken relative to the sum of the weights."""
+    weighted = loss * weight
+    if reduction == "mean":
+        return weighted.sum() / weight.expand_as(loss).sum()
+    return _reduced(weighted, reduction)
+
+
+def nll_loss(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index: int = -100,
+    reduce=None,
+    reduction: str = "mean",
+):
+    """Negative log likelihood: -weight[target] * input at each target class.
+
+    Arguments:
+        input: (N, C), (C,) or (N, C, d1, ...), log-probabilities.
+        target: (N,), () or (N, d1, ...), int64 class indices.
+        weight: (C,) or None.
+        ignore_index: a target that contributes nothing.
+    """
+    number = resolve(reduction, size_average, reduce)
+    return ops.nll_loss_nd(input, target, weight, number, ignore_index)
+
+
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index: int = -100,
+    reduce=None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+):
+    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or class probabilities (N, C, ...)."""
+    number = resolve(reduction, size_average, reduce)
+    return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+    """(input - target) ** 2."""
+    number = resolve(reduction, size_average, reduce)
+    input, target = _same_shape(input, target)
+    if weight is None:
+        return ops.mse_loss(input, target, number)
+    return _weighted(ops.mse_loss(input, target, 0), weight, reduction)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+    """|input - target|."""
+    number = resolve(reduction, size_average, reduce)
+    input, target = _same_shape(input, target)
+    if weight is None:
+        return ops.l1_loss(input, target, number)
+    return _weighted(ops.l1_loss(input, target, 0), weight, reduction)
+
+
+def smooth_l1_loss(
+    input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0
+):
+    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere."""
+    number = resolve(reduction, size_average, reduce)
+    input, target = _same_shape(input, target)
+    # With no quadratic part the quotient would be 0 / 0.
+    return ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
+
+
+def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None):
+    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere."""
+    input, target = _same_shape(input, target)
+    if weight is None:
+        return ops.huber_loss(input, target, get_enum(reduction), delta)
+    return _weighted(ops.huber_loss(input, target, 0, delta), weight, reduction)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
+    """-(t * log(x) + (1 - t) * log(1 - x)); the logarithms are clipped at -100. ValueError for unequal shapes."""
+    number = resolve(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    if weight is not None:
+        weight = weight.expand_as(target)
+    return ops.binary_cross_entropy(input, target, weight, number)
+
+
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
+):
+    """`binary_cross_entropy` of sigmoid(input), computed stably; `pos_weight` weighs the positive targets."""
+    number = resolve(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean", log_target: bool = False):
+    """target * (log(target) - input): `input` holds log-probabilities, and `target` too with `log_target`.
+
+    The reduction may also be "batchmean", the sum divided by the size of the first dimension.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = legacy_get_string(size_average, reduce)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the "
+            "same as 'batchmean' in the next major release.",
+            stacklevel=2,
+        )
+    batchmean = reduction == "batchmean"
+    loss = ops.kl_div(input, target, get_enum("sum" if batchmean else reduction), log_target=log_target)
+    return loss / input.shape[0] if batchmean and input.dim() else loss
+
+
+def poisson_nll_loss(
+    input,
+    target,
+    log_input: bool = True,
+    full: bool = False,
+    size_average=None,
+    eps: float = 1e-8,
+    reduce=None,
+    reduction: str = "mean",
+):
+    """exp(x) - t * x with `log_input`, x - t * log(x + eps) without; `full` adds Stirling's term."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_get_string(size_average, reduce)
+    return ops.poisson_nll_loss(input, target, log_input, full, eps, get_enum(reduction))
+
+
+def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+    """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
+
+    Arguments:
+        var: a number, or a tensor of input's shape, or of it without (or with size one in) the last dimension.
+    """
+    if not isinstance(var, gl.Tensor):
+        var = gl.full(input.shape, var, dtype=input.dtype, device=input.device) if var >= 0 else None
+        if var is None:
+            raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    if (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    var = var.clone()
+    with gl.no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduced(loss, reduction)
+
+
+def hinge_embedding_loss(
+    input, target, margin: float = 1.0, size_average=None, reduce=None, reduction: str = "mean"
+):
+    """x for the target 1, max(0, margin - x) for -1."""
+    number = resolve(reduction, size_average, reduce)
+    return ops.hinge_embedding_loss(input, target, margin, number)
+
+
+def margin_ranking_loss(
+    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
+):
+    """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions."""
+    number = resolve(reduction, size_average, reduce)
+    _require_same_dim("margin_ranking_loss", input1=input1, input2=input2, target=target)
+    return ops.margin_ranking_loss(input1, input2, target, margin, number)
+
+
+def _require_same_dim(what, **tensors):
+    if len({tensor.dim() for tensor in tensors.values()}) != 1:
+        sizes = ", ".join(f"{name} with size: {tensor.shape}" for name, tensor in tensors.items())
+        raise RuntimeError(f"{what} : All input tensors should have same dimension but got {sizes} ")
+
+
+def cosine_embedding_loss(
+    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
+):
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1."""
+    number = resolve(reduction, size_average, reduce)
+    return ops.cosine_embedding_loss(input1, input2, target, margin, number)
+
+
+def multi_margin_loss(
+    input,
+    target,
+    p: int = 1,
+    margin: float = 1.0,
+    weight=None,
+    size_average=None,
+    reduce=None,
+    reduction: str = "mean",
+):
+    """Mean over the classes but the target's of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
+    number = resolve(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    return ops.multi_margin_loss(input, target, p, margin, weight, number)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
+    """The margin loss of several labels per sample: `target` lists their indices, ended by -1."""
+    return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
+    """log(1 + exp(-target * input))."""
+    return ops.soft_margin_loss(input, target, resolve(reduction, size_average, reduce))
+
+
+def multilabel_soft_margin_loss(
+    input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"
+):
+    """Binary cross entropy of sigmoid(input) with `target`, averaged over the classes (the last dimension)."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_get_string(size_average, reduce)
+    get_enum(reduction)
+    loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return _reduced(loss.sum(dim=input.dim() - 1) / input.shape[-1], reduction)
+
+
+def triplet_margin_loss(
+    anchor,
+    positive,
+    negative,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average=None,
+    reduce=None,
+    reduction: str = "mean",
+):
+    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016)."""
+    number = resolve(reduction, size_average, reduce)
+    _require_margin(margin)
+    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
+
+
+def _require_margin(margin):
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+
+
+def triplet_margin_with_distance_loss(
+    anchor,
+    positive,
+    negative,
+    *,
+    distance_function=None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+):
+    """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default."""
+    _require_margin(margin)
+    get_enum(reduction)
+    distance = ops.pairwise_distance if distance_function is None else distance_function
+    _require_same_dim("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = gl.minimum(far, distance(positive, negative))
+    return _reduced(gl.clamp_min(margin + near - far, 0), reduction)
+
+
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+):
+    """Connectionist temporal classification (Graves et al. 2006) of log_probs (time, batch, classes)."""
+    return ops.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity
+    )

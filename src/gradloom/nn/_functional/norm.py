@@ -1,0 +1,108 @@
+"""Normalisation: statistics and sizes checked before the operators are called."""
+
+from __future__ import annotations
+
+from gradloom.nn._functional import operators as ops
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]
+
+
+def batch_norm(
+    input,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+):
+    """Normalise each channel of (batch, channels, *) by its statistics over the batch, or by the running ones.
+
+    Arguments:
+        running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
+        weight, bias: (channels,) or None; the affine map applied afterwards.
+        training: take the statistics from the batch. ValueError when a channel then has a single value.
+    """
+    if training:
+        values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
+        if values == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+
+def instance_norm(
+    input,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+):
+    """Normalise each channel of each sample of (batch, channels, *) by its own statistics.
+
+    Raises ValueError when there is a single spatial element to take statistics of.
+    """
+    if use_input_stats:
+        spatial = 1
+        for size in input.shape[2:]:
+            spatial *= size
+        if spatial == 1:
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    return ops.instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+    )
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
+    """Normalise over the last dimensions, whose sizes `normalized_shape` are; weight and bias have that shape."""
+    return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
+    """Divide by the root mean square over the last dimensions; `eps` defaults to the dtype's machine epsilon."""
+    return ops.rms_norm(input, normalized_shape, weight, eps)
+
+
+def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5):
+    """Normalise each of `num_groups` groups of channels of each sample by its own statistics.
+
+    Raises RuntimeError for an input without channels and ValueError when a group has a single value.
+    """
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    values = input.shape[0] * input.shape[1] // num_groups
+    for size in input.shape[2:]:
+        values *= size
+    if values == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    return ops.group_norm(input, num_groups, weight, bias, eps, True)
+
+
+def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+    """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    if input.dim() < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    if input.numel() == 0:
+        return input
+    # Channels become the last but one dimension of a picture, over which a window of (size, 1) is averaged.
+    squares = input.mul(input).flatten(2).unsqueeze(1)
+    padded = ops.constant_pad_nd(squares, [0, 0, size // 2, (size - 1) // 2], 0.0)
+    mean = ops.avg_pool2d(padded, (size, 1), 1).squeeze(1).view(input.shape)
+    return input / mean.mul(alpha).add(k).pow(beta)
+
+
+def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12, out=None):
+    """input / max(its p-norm along `dim`, eps)."""
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / norm if out is None else ops.div(input, norm, out=out)

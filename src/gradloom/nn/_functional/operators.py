@@ -1,0 +1,14 @@
+"""The operators as `gradloom.nn` calls them: looked up on first use, with a clear error for one that does not exist."""
+
+from gradloom import _operators
+
+
+def __getattr__(name):
+    # Found once per name: the result becomes an attribute of this module.
+    if name.startswith("__"):
+        raise AttributeError(name)
+    try:
+        found = globals()[name] = getattr(_operators, name)
+    except AttributeError:
+        raise NotImplementedError(f"gradloom has no operator '{name}' yet (see native_functions.yaml)") from None
+    return found

@@ -1,0 +1,256 @@
+"""Pooling: sizes with their defaults, and results with or without the indices of the maxima."""
+
+from __future__ import annotations
+
+import gradloom as gl
+from gradloom.nn._functional import operators as ops
+
+__all__ = [
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+]
+
+
+def max_pool1d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """Maxima over windows of (batch, channels, length); with `return_indices` also where they are."""
+    stride = () if stride is None else stride
+    pool = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
+    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are."""
+    stride = () if stride is None else stride
+    pool = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
+    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """Maxima over windows of (batch, channels, depth, height, width); with `return_indices` also where they are."""
+    stride = () if stride is None else stride
+    pool = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
+    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """`max_pool1d` with the indices, whatever `return_indices` says."""
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool2d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """`max_pool2d` with the indices, whatever `return_indices` says."""
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def max_pool3d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+):
+    """`max_pool3d` with the indices, whatever `return_indices` says."""
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def _tuple(value, count):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+def _output_size(input, output_size, count):
+    """The sizes asked for, with None filled in by the input's own; a single number stands for all dimensions."""
+    wanted = _tuple(output_size, count)
+    if None not in wanted:
+        return output_size
+    return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :]))
+
+
+def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
+    """Maxima over as many windows as `output_size` says; with `return_indices` also where they are."""
+    both = ops.adaptive_max_pool1d(input, output_size)
+    return both if return_indices else both[0]
+
+
+def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
+    """Maxima over as many windows as `output_size` says (None keeps a size); optionally with their indices."""
+    both = ops.adaptive_max_pool2d(input, _output_size(input, output_size, 2))
+    return both if return_indices else both[0]
+
+
+def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
+    """Maxima over as many windows as `output_size` says (None keeps a size); optionally with their indices."""
+    both = ops.adaptive_max_pool3d(input, _output_size(input, output_size, 3))
+    return both if return_indices else both[0]
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices: bool = False):
+    """`adaptive_max_pool1d` with the indices."""
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices: bool = False):
+    """`adaptive_max_pool2d` with the indices."""
+    return adaptive_max_pool2d(input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices: bool = False):
+    """`adaptive_max_pool3d` with the indices."""
+    return adaptive_max_pool3d(input, output_size, True)
+
+
+def adaptive_avg_pool2d(input, output_size):
+    """Means over as many windows as `output_size` says; None keeps that dimension's size."""
+    return ops.adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
+
+
+def adaptive_avg_pool3d(input, output_size):
+    """Means over as many windows as `output_size` says; None keeps that dimension's size."""
+    return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
+
+
+def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
+    kernel = _tuple(kernel_size, dims)
+    count = 1
+    for size in kernel:
+        count *= size
+    stride = kernel if stride is None else _tuple(stride, dims)
+    mean = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
+    # relu passes nothing back where a window's sum is 0, where the root has no derivative.
+    return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
+
+
+def lp_pool1d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, ops.avg_pool1d)
+
+
+def lp_pool2d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, ops.avg_pool2d)
+
+
+def lp_pool3d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
+
+
+def _fractional(input, kernel_size, output_size, output_ratio, samples, dims, pool):
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        sizes = zip(input.shape[-dims:], _tuple(output_ratio, dims))
+        output_size = tuple(int(size * ratio) for size, ratio in sizes)
+    if samples is None:
+        batch = 1 if input.dim() == dims + 1 else input.shape[0]
+        samples = gl.rand(batch, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
+    return pool(input, kernel_size, output_size, samples)
+
+
+def fractional_max_pool2d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+):
+    """Fractional max pooling (Graham 2014) to a size or a ratio of the input's size, with the maxima's indices."""
+    return _fractional(
+        input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d
+    )
+
+
+def fractional_max_pool3d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+):
+    """Fractional max pooling (Graham 2014) to a size or a ratio of the input's size, with the maxima's indices."""
+    return _fractional(
+        input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d
+    )
+
+
+def fractional_max_pool2d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+):
+    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
+    both = fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool3d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+):
+    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
+    both = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    return both if return_indices else both[0]
+
+
+def _unpool_size(input, kernel, stride, padding, output_size):
+    """Spatial sizes of an unpooled result: the smallest that fit, or the given ones when they could be pooled so."""
+    dims = len(kernel)
+    default = [
+        (size - 1) * step + window - 2 * pad
+        for size, step, window, pad in zip(input.shape[-dims:], stride, kernel, padding)
+    ]
+    if output_size is None:
+        return default
+    if len(output_size) == dims + 2:
+        output_size = output_size[2:]
+    if len(output_size) != dims:
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, "
+            f"but it has a length of '{len(output_size)}'"
+        )
+    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride)):
+        if not usual - step < asked < usual + step:
+            raise ValueError(
+                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"
+            )
+    return list(output_size)
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """The inverse of `max_pool1d` where the maxima were, zero elsewhere."""
+    kernel = _tuple(kernel_size, 1)
+    stride = kernel if stride is None else _tuple(stride, 1)
+    size = _unpool_size(input, kernel, stride, _tuple(padding, 1), output_size)
+    flat = ops.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1])
+    return flat.squeeze(-1)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """The inverse of `max_pool2d` where the maxima were, zero elsewhere."""
+    kernel = _tuple(kernel_size, 2)
+    stride = kernel if stride is None else _tuple(stride, 2)
+    return ops.max_unpool2d(input, indices, _unpool_size(input, kernel, stride, _tuple(padding, 2), output_size))
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """The inverse of `max_pool3d` where the maxima were, zero elsewhere."""
+    kernel, padding = _tuple(kernel_size, 3), _tuple(padding, 3)
+    stride = kernel if stride is None else _tuple(stride, 3)
+    size = _unpool_size(input, kernel, stride, padding, output_size)
+    return ops.max_unpool3d(input, indices, size, stride, padding)

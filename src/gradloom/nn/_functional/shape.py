@@ -1,0 +1,231 @@
+"""Padding, sliding windows and resampling: sizes completed and checked, then the operator for the dimension."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from gradloom.nn._functional import operators as ops
+
+__all__ = [
+    "affine_grid",
+    "fold",
+    "grid_sample",
+    "interpolate",
+    "pad",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
+
+
+def pad(input, pad, mode: str = "constant", value: float | None = None):
+    """Pad the last dimensions by the pairs in `pad`, the last dimension's pair first; negative numbers crop.
+
+    `mode` is "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular".
+    """
+    if mode == "constant":
+        if len(pad) % 2 or len(pad) > 2 * input.dim():
+            raise RuntimeError(
+                "Padding length must be divisible by 2 and at most twice the number of dimensions of the input; "
+                f"got {len(pad)} numbers for {input.dim()} dimensions"
+            )
+        return ops.constant_pad_nd(input, pad, 0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode == "circular":
+        return ops._pad_circular(input, pad)
+    spatial = len(pad) // 2
+    if len(pad) % 2 or spatial not in (1, 2, 3) or input.dim() not in (spatial + 1, spatial + 2):
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+        )
+    return getattr(ops, f"{'reflection' if mode == 'reflect' else 'replication'}_pad{spatial}d")(input, pad)
+
+
+def _pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows)."""
+    return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size)."""
+    sizes = (output_size, kernel_size, dilation, padding, stride)
+    return ops.col2im(input, *map(_pair, sizes))
+
+
+_MODES_BY_DIM = {
+    3: {"nearest": "upsample_nearest1d", "nearest-exact": "_upsample_nearest_exact1d", "linear": "upsample_linear1d"},
+    4: {
+        "nearest": "upsample_nearest2d",
+        "nearest-exact": "_upsample_nearest_exact2d",
+        "bilinear": "upsample_bilinear2d",
+        "bicubic": "upsample_bicubic2d",
+    },
+    5: {
+        "nearest": "upsample_nearest3d",
+        "nearest-exact": "_upsample_nearest_exact3d",
+        "trilinear": "upsample_trilinear3d",
+    },
+}
+_ALIGNABLE = ("linear", "bilinear", "bicubic", "trilinear")
+
+
+def interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+):
+    """Resample (N, C, *spatial) to `size`, or by `scale_factor`; each is a number or one per spatial dimension.
+
+    Arguments:
+        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area".
+        align_corners: for the linear and cubic modes: whether the corner elements' centres stay where they are.
+        recompute_scale_factor: use the scale that the rounded output size implies.
+        antialias: smooth before reducing ("bilinear" and "bicubic").
+    """
+    spatial = input.dim() - 2
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: "
+                "linear | bilinear | bicubic | trilinear"
+            )
+    elif align_corners is None:
+        align_corners = False
+    if (size is None) == (scale_factor is None):
+        both = "only one of size or scale_factor should be defined"
+        raise ValueError(both if size is not None else "either size or scale_factor should be defined")
+    sizes, scales = _sizes_and_scales(input, size, scale_factor, spatial)
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    if mode == "area":
+        return _area(input, sizes, spatial)
+    if recompute_scale_factor or scale_factor is None:
+        scales = [None] * spatial
+    name = _MODES_BY_DIM.get(input.dim(), {}).get(mode)
+    if name is None:
+        raise NotImplementedError(
+            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact "
+            f"(got {mode})"
+        )
+    if antialias:
+        if mode not in ("bilinear", "bicubic") or input.dim() != 4:
+            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
+        name = f"_{name}_aa"
+    resample = getattr(ops, name)
+    if mode in _ALIGNABLE:
+        return resample(input, sizes, align_corners, *scales)
+    return resample(input, sizes, *scales)
+
+
+def _sizes_and_scales(input, size, scale_factor, spatial):
+    """The output's spatial sizes, and the scale of each dimension (only meaningful when scales were given)."""
+    given = size if size is not None else scale_factor
+    if isinstance(given, (tuple, list)):
+        if len(given) != spatial:
+            raise ValueError(
+                f"Input and output must have the same number of spatial dimensions, but got input with spatial "
+                f"dimensions of {list(input.shape[2:])} and {'output size' if size is not None else 'scale factors'} "
+                f"of {list(given)}."
+            )
+        given = list(given)
+    else:
+        given = [given] * spatial
+    if size is not None:
+        return given, [None] * spatial
+    return [math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given)], given
+
+
+def _area(input, sizes, spatial):
+    if spatial not in (1, 2, 3):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)")
+    return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, sizes)
+
+
+def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
+    """Deprecated: the older name of `interpolate`."""
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """Deprecated: `interpolate` with the mode "nearest"."""
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """Deprecated: `interpolate` with the mode "bilinear" and aligned corners."""
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+_SAMPLING = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+_BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def grid_sample(
+    input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+):
+    """Values of (N, C, *spatial) at the positions `grid` (N, *out, dims), whose coordinates run from -1 to 1."""
+    if mode not in _SAMPLING:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"'{mode}'"
+        )
+    if padding_mode not in _BORDERS:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            f"but got: '{padding_mode}'"
+        )
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False. "
+            "Please specify align_corners=True if the old behavior is desired.",
+            stacklevel=2,
+        )
+    return ops.grid_sampler(input, grid, _SAMPLING[mode], _BORDERS[padding_mode], bool(align_corners))
+
+
+def affine_grid(theta, size, align_corners: bool | None = None):
+    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output of `size` (N, C, *spatial)."""
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    spatial = len(size) - 2
+    if spatial not in (2, 3):
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
+        )
+    if theta.dim() != 3 or theta.shape[-2:] != (spatial, spatial + 1):
+        raise ValueError(
+            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size {size}. "
+            f"Got {theta.shape}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False. "
+            "Please specify align_corners=True if the old behavior is desired.",
+            stacklevel=2,
+        )
+    return ops.affine_grid_generator(theta, size, bool(align_corners))

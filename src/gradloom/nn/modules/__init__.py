@@ -1,0 +1,53 @@
+"""The modules, gathered from their families."""
+
+from gradloom.nn.modules import (
+    activation,
+    batchnorm,
+    container,
+    conv,
+    distance,
+    dropout,
+    flatten,
+    linear,
+    loss,
+    module,
+    normalization,
+    padding,
+    pooling,
+    resampling,
+    sparse,
+)
+from gradloom.nn.modules.activation import *  # noqa: F403
+from gradloom.nn.modules.batchnorm import *  # noqa: F403
+from gradloom.nn.modules.container import *  # noqa: F403
+from gradloom.nn.modules.conv import *  # noqa: F403
+from gradloom.nn.modules.distance import *  # noqa: F403
+from gradloom.nn.modules.dropout import *  # noqa: F403
+from gradloom.nn.modules.flatten import *  # noqa: F403
+from gradloom.nn.modules.linear import *  # noqa: F403
+from gradloom.nn.modules.loss import *  # noqa: F403
+from gradloom.nn.modules.module import Module
+from gradloom.nn.modules.normalization import *  # noqa: F403
+from gradloom.nn.modules.padding import *  # noqa: F403
+from gradloom.nn.modules.pooling import *  # noqa: F403
+from gradloom.nn.modules.resampling import *  # noqa: F403
+from gradloom.nn.modules.sparse import *  # noqa: F403
+
+_FAMILIES = (
+    activation,
+    batchnorm,
+    container,
+    conv,
+    distance,
+    dropout,
+    flatten,
+    linear,
+    loss,
+    normalization,
+    padding,
+    pooling,
+    resampling,
+    sparse,
+)
+
+__all__ = sorted(["Module", *(name for family in _FAMILIES for name in family.__all__)])  # noqa: PLE0605

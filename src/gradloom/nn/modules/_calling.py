@@ -1,0 +1,319 @@
+"""Calling a module, and every hook that may run around its forward and backward.
+
+Order of one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks, the
+module's forward hooks; in backward the full backward pre-hooks and then the full backward hooks, global ones first.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+
+import gradloom as gl
+from gradloom.utils.hooks import BackwardHook, RemovableHandle
+
+_global_forward_pre_hooks: OrderedDict = OrderedDict()
+_global_forward_pre_hooks_with_kwargs: OrderedDict = OrderedDict()
+_global_forward_hooks: OrderedDict = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict = OrderedDict()
+_global_backward_pre_hooks: OrderedDict = OrderedDict()
+_global_backward_hooks: OrderedDict = OrderedDict()
+_global_registration_hooks = {"module": OrderedDict(), "parameter": OrderedDict(), "buffer": OrderedDict()}
+
+
+class _GlobalBackwardKind:
+    """Whether the global backward hooks are full ones (True), deprecated ones (False) or there are none (None)."""
+
+    is_full: bool | None = None
+
+
+def _add(hooks, hook, flags=(), prepend=False):
+    """Store `hook` and, under the same id, a mark in each dictionary of `flags`; returns the handle."""
+    handle = RemovableHandle(hooks, extra_dict=list(flags))
+    hooks[handle.id] = hook
+    for flag in flags:
+        flag[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_module_forward_pre_hook(hook) -> RemovableHandle:
+    """Call `hook(module, args)` before the forward of every module; it may return new positional arguments."""
+    return _add(_global_forward_pre_hooks, hook)
+
+
+def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    """Call `hook(module, args, output)` after the forward of every module; it may return another output.
+
+    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` also when the forward
+    or another hook raised.
+    """
+    flags = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
+    return _add(_global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call)) if on])
+
+
+def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
+    """Call `hook(module, grad_output)` in every module's backward before its input gradients are computed."""
+    return _add(_global_backward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs have been computed."""
+    _claim_global_backward(True)
+    return _add(_global_backward_hooks, hook)
+
+
+def register_module_backward_hook(hook) -> RemovableHandle:
+    """Deprecated: like `register_module_full_backward_hook`, but on the last autograd node of the forward only."""
+    _claim_global_backward(False)
+    return _add(_global_backward_hooks, hook)
+
+
+def register_module_module_registration_hook(hook) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` whenever a child module is registered; it may return another child."""
+    return _add(_global_registration_hooks["module"], hook)
+
+
+def register_module_parameter_registration_hook(hook) -> RemovableHandle:
+    """Call `hook(module, name, param)` whenever a parameter is registered; it may return another parameter."""
+    return _add(_global_registration_hooks["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` whenever a buffer is registered; it may return another buffer."""
+    return _add(_global_registration_hooks["buffer"], hook)
+
+
+def _claim_global_backward(full):
+    if _GlobalBackwardKind.is_full is (not full):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
+            "Please use only one of them."
+        )
+    _GlobalBackwardKind.is_full = full
+
+
+def registered(kind, module, name, value):
+    """`value` as the registration hooks of `kind` ("module", "parameter" or "buffer") leave it."""
+    for hook in _global_registration_hooks[kind].values():
+        answer = hook(module, name, value)
+        if answer is not None:
+            value = answer
+    return value
+
+
+class Calling:
+    """`module(...)`, and the registration of the hooks that run around it."""
+
+    def __call__(self, *args, **kwargs):
+        # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several times slower.
+        members = self.__dict__
+        if (
+            members["_forward_hooks"]
+            or members["_forward_pre_hooks"]
+            or members["_backward_hooks"]
+            or members["_backward_pre_hooks"]
+            or _global_forward_hooks
+            or _global_forward_pre_hooks
+            or _global_backward_hooks
+            or _global_backward_pre_hooks
+        ):
+            return _call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_impl(self, *args, **kwargs):
+        return Calling.__call__(self, *args, **kwargs)
+
+    def forward(self, *input):
+        """What the module computes; every subclass defines it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def register_forward_pre_hook(
+        self, hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before every forward.
+
+        It may return the positional arguments to use instead (one value or a tuple). With `with_kwargs` it is
+        `hook(module, args, kwargs)` and may return a pair (args, kwargs). With `prepend` it runs before the hooks
+        that this module has already.
+        """
+        flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return _add(self._forward_pre_hooks, hook, flags, prepend)
+
+    def register_forward_hook(
+        self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after every forward; it may return another output.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when the
+        forward raised; with `prepend` it runs before the hooks that this module has already.
+        """
+        flags = []
+        if with_kwargs:
+            flags.append(self._forward_hooks_with_kwargs)
+        if always_call:
+            flags.append(self._forward_hooks_always_called)
+        return _add(self._forward_hooks, hook, flags, prepend)
+
+    def register_full_backward_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before the input gradients are computed; it may return other gradients."""
+        return _add(self._backward_pre_hooks, hook, (), prepend)
+
+    def register_full_backward_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` once the input gradients are computed.
+
+        Both are tuples with an entry for every positional argument or output, None for those that are not tensors.
+        The hook may return a tuple to be used instead of `grad_input`.
+        """
+        self._claim_backward(True)
+        return _add(self._backward_hooks, hook, (), prepend)
+
+    def register_backward_hook(self, hook) -> RemovableHandle:
+        """Deprecated in favour of `register_full_backward_hook`: sees the last autograd node of the forward only."""
+        self._claim_backward(False)
+        return _add(self._backward_hooks, hook)
+
+    def _claim_backward(self, full):
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. "
+                "Please use only one of them."
+            )
+        self._is_full_backward_hook = full
+
+    def _get_backward_hooks(self):
+        """The backward hooks that apply to this module: (full ones, deprecated ones), global ones first."""
+        full, partial = [], []
+        for is_full, hooks in (
+            (_GlobalBackwardKind.is_full, _global_backward_hooks),
+            (self._is_full_backward_hook, self._backward_hooks),
+        ):
+            (full if is_full else partial).extend(hooks.values())
+        return full, partial
+
+    def _get_backward_pre_hooks(self):
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+
+
+def _call_with_hooks(module, args, kwargs):
+    if not (_global_forward_hooks_always_called or module._forward_hooks_always_called):
+        return _hooked_forward(module, args, kwargs, set())
+    called = set()
+    try:
+        return _hooked_forward(module, args, kwargs, called)
+    except Exception:
+        # The hooks that asked to run in any case and have not; the error goes on to the caller afterwards.
+        for hooks, always, with_kwargs in _forward_hook_tables(module):
+            for number, hook in hooks.items():
+                if number in always and number not in called:
+                    try:
+                        hook(module, args, kwargs, None) if number in with_kwargs else hook(module, args, None)
+                    except Exception as error:
+                        warnings.warn(
+                            "module forward hook with ``always_call=True`` raised an exception that was silenced as "
+                            f"another error was raised in forward: {error}",
+                            stacklevel=2,
+                        )
+        raise
+
+
+def _forward_hook_tables(module):
+    return (
+        (_global_forward_hooks, _global_forward_hooks_always_called, _global_forward_hooks_with_kwargs),
+        (module._forward_hooks, module._forward_hooks_always_called, module._forward_hooks_with_kwargs),
+    )
+
+
+def _hooked_forward(module, args, kwargs, called):
+    full, partial, pre = [], [], []
+    if module._backward_hooks or _global_backward_hooks:
+        full, partial = module._get_backward_hooks()
+    if module._backward_pre_hooks or _global_backward_pre_hooks:
+        pre = module._get_backward_pre_hooks()
+    args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
+    backward = BackwardHook(module, full, pre) if full or pre else None
+    if backward is not None:
+        args = backward.setup_input_hook(args)
+    result = module.forward(*args, **kwargs)
+    for hooks, always, with_kwargs in _forward_hook_tables(module):
+        for number, hook in tuple(hooks.items()):
+            if number in always:
+                called.add(number)
+            answer = hook(module, args, kwargs, result) if number in with_kwargs else hook(module, args, result)
+            if answer is not None:
+                result = answer
+    if backward is not None:
+        if not isinstance(result, (gl.Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                f"received {type(result)}",
+                stacklevel=4,
+            )
+        result = backward.setup_output_hook(result)
+    if partial:
+        _attach_partial_hooks(module, partial, args, result)
+    return result
+
+
+def _run_forward_pre_hooks(module, args, kwargs):
+    for hooks, with_kwargs in (
+        (_global_forward_pre_hooks, _global_forward_pre_hooks_with_kwargs),
+        (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs),
+    ):
+        for number, hook in tuple(hooks.items()):
+            if number in with_kwargs:
+                answer = hook(module, args, kwargs)
+                if answer is None:
+                    continue
+                if not (isinstance(answer, tuple) and len(answer) == 2):
+                    raise RuntimeError(
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}."
+                    )
+                args, kwargs = answer
+            else:
+                answer = hook(module, args)
+                if answer is not None:
+                    args = answer if isinstance(answer, tuple) else (answer,)
+    return args, kwargs
+
+
+def _attach_partial_hooks(module, hooks, args, result):
+    """Deprecated backward hooks: on the node of the (first) output tensor."""
+    output = result
+    while not isinstance(output, gl.Tensor):
+        if isinstance(output, dict):
+            output = next(value for value in output.values() if isinstance(value, gl.Tensor))
+        else:
+            output = output[0]
+    node = output.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(lambda grad_input, grad_output, hook=hook: hook(module, grad_input, grad_output))
+    trouble = _partial_hook_trouble(args, result, node)
+    if trouble:
+        warnings.warn(
+            f"Using {trouble} is deprecated and will be removed in future versions. This hook will be missing some of "
+            "the grad_output or grad_input. Please use register_full_backward_hook to get the documented behavior.",
+            FutureWarning,
+            stacklevel=4,
+        )
+
+
+def _partial_hook_trouble(args, result, node):
+    """What a deprecated hook will miss here, in words; None when it sees all that a full hook would."""
+    outputs = (result,) if isinstance(result, gl.Tensor) else result
+    if not (isinstance(outputs, tuple) and all(isinstance(item, gl.Tensor) for item in outputs)):
+        return "non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors"
+    inputs = (args,) if isinstance(args, gl.Tensor) else args
+    if not (isinstance(inputs, tuple) and all(isinstance(item, gl.Tensor) for item in inputs)):
+        return "non-full backward hooks on a Module that does not take as input a single Tensor or a tuple of Tensors"
+    if any(item.grad_fn is not None and item.grad_fn is not node for item in outputs):
+        return "a non-full backward hook when outputs are generated by different autograd Nodes"
+    following = {entry[0] for entry in node.next_functions}
+    for item in inputs:
+        if item.grad_fn is not None and item.grad_fn not in following:
+            return "a non-full backward hook when the forward contains multiple autograd Nodes"
+    return None

@@ -1,0 +1,242 @@
+"""ParameterList and ParameterDict: holders of parameters, and of other values beside them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+
+from gradloom.nn.modules.module import Module
+from gradloom.nn.parameter import Parameter
+from gradloom.tensor import Tensor
+
+
+def _as_part(value):
+    """A tensor becomes a parameter, so that it is registered; anything else stays as it is."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _described(key, value, type_name):
+    if not isinstance(value, Tensor):
+        return f"({key}): Object of type: {type(value).__name__}"
+    size = "x".join(str(extent) for extent in value.shape)
+    what = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"({key}): {what} containing: [{type_name(value)} of size {size}]"
+
+
+class ParameterList(Module):
+    """A list of parameters, registered under "0", "1", ...; tensors put into it become parameters.
+
+    Arguments: an iterable of parameters, tensors or any other values.
+    """
+
+    def __init__(self, values=None):
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _position(self, index):
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range")
+        return position % len(self)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(getattr(self, str(position)) for position in range(len(self))[index])
+        return getattr(self, str(self._position(index)))
+
+    def __setitem__(self, index, value):
+        setattr(self, str(self._position(index)), _as_part(value))
+
+    def __len__(self):
+        return self._size
+
+    def __iter__(self):
+        return iter(self[position] for position in range(len(self)))
+
+    def __dir__(self):
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def append(self, value):
+        """Add a value at the end; returns the list."""
+        position = self._size
+        self._size += 1
+        self[position] = value
+        return self
+
+    def extend(self, values):
+        """Add the values of an iterable at the end; returns the list."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+        for value in values:
+            self.append(value)
+        return self
+
+    __iadd__ = extend
+
+    def extra_repr(self) -> str:
+        return "\n".join(
+            "  " + _described(position, value, lambda tensor: tensor.dtype) for position, value in enumerate(self)
+        )
+
+    def __repr__(self):
+        return _listed(self)
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dictionary of parameters; tensors put into it become parameters.
+
+    Arguments: a mapping (added in sorted order unless it keeps its own), or an iterable of (name, value).
+    """
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        # The keys in order; the values are attributes of the module.
+        self._keys = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def _attribute(self, key):
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string "
+                f"(type is '{type(key).__name__}')."
+            )
+        return key
+
+    def __getitem__(self, key):
+        return getattr(self, self._attribute(key))
+
+    def __setitem__(self, key, value):
+        attribute = self._attribute(key)
+        self._keys[key] = None
+        setattr(self, attribute, _as_part(value))
+
+    def __delitem__(self, key):
+        del self._keys[key]
+        delattr(self, self._attribute(key))
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __iter__(self):
+        return iter(self._keys)
+
+    def __reversed__(self):
+        return reversed(list(self._keys))
+
+    def __contains__(self, key):
+        return key in self._keys
+
+    def copy(self):
+        """A new ParameterDict with the same values."""
+        return ParameterDict([(key, self[key]) for key in self._keys])
+
+    def setdefault(self, key: str, default=None):
+        """The value under `key`, which is `default` from now on if there was none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str):
+        """Remove the value under `key` and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self):
+        """Remove the pair that was added last and return it."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def get(self, key: str, default=None):
+        """The value under `key`, or `default`."""
+        return self[key] if key in self._keys else default
+
+    def fromkeys(self, keys, default=None):
+        """A new ParameterDict with the same value under each of `keys`."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def keys(self):
+        """The names."""
+        return self._keys.keys()
+
+    def items(self):
+        """Pairs (name, value)."""
+        return ((key, self[key]) for key in self._keys)
+
+    def values(self):
+        """The values."""
+        return (self[key] for key in self._keys)
+
+    def update(self, parameters) -> None:
+        """Add the pairs of a mapping, ParameterDict or iterable; present names are overwritten.
+
+        A plain mapping's names are added in sorted order, those of anything ordered by nature in their own.
+        """
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                "ParametersDict.update should be called with an iterable of key/value pairs, "
+                f"but got {type(parameters).__name__}"
+            )
+        from collections import OrderedDict
+
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs = list(parameters.items())
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
+        else:
+            pairs = [_checked_pair(number, pair) for number, pair in enumerate(parameters)]
+        for key, value in pairs:
+            self[key] = value
+
+    def __or__(self, other):
+        merged = self.copy()
+        merged.update(other)
+        return merged
+
+    def __ror__(self, other):
+        merged = other.copy()
+        merged.update(self)
+        return merged
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join("  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items())
+
+    def __repr__(self):
+        return _listed(self)
+
+    def __call__(self, input):
+        raise RuntimeError("ParameterDict should not be called.")
+
+
+def _checked_pair(number, pair):
+    if not isinstance(pair, Iterable):
+        raise TypeError(f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}")
+    pair = tuple(pair)
+    if len(pair) != 2:
+        raise ValueError(f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required")
+    return pair
+
+
+def _listed(holder):
+    """Every entry on its own line, and child modules in full after them."""
+    lines = holder.extra_repr().split("\n") if len(holder) else []
+    lines += [f"({name}): {module!r}".replace("\n", "") for name, module in holder._modules.items()]
+    if not lines:
+        return holder._get_name() + "()"
+    body = "\n  ".join(lines)
+    return f"{holder._get_name()}(\n  {body}\n)"

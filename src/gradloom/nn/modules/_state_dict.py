@@ -1,0 +1,293 @@
+"""A module's state as a flat dictionary of tensors: `state_dict` and `load_state_dict`, with their hooks."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict, namedtuple
+
+import gradloom as gl
+from gradloom.nn.parameter import Parameter
+from gradloom.utils.hooks import RemovableHandle
+
+_EXTRA_STATE = "_extra_state"
+
+
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What `load_state_dict` returns: keys that the dictionary lacked, and keys that the module does not have."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+class _LoadPreHook:
+    """A hook on loading that may also be given its module, which it refers to weakly (the module holds the hook)."""
+
+    def __init__(self, hook, module=None):
+        self.hook = hook
+        self.with_module = module is not None
+        self.module = weakref.ref(module) if self.with_module else None
+
+    def __call__(self, *args):
+        if not self.with_module:
+            return self.hook(*args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args)
+
+    def __getstate__(self):
+        return {"hook": self.hook, "with_module": self.with_module, "module": self.module and self.module()}
+
+    def __setstate__(self, state):
+        self.hook, self.with_module = state["hook"], state["with_module"]
+        self.module = weakref.ref(state["module"]) if self.with_module else None
+
+
+class StateDict:
+    """Saving and loading of parameters and persistent buffers."""
+
+    _version: int = 1
+
+    def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
+        """The parameters and persistent buffers of this module and its descendants by dotted name.
+
+        Arguments:
+            destination: dictionary to fill; a new one by default. Its attribute `_metadata` holds module versions.
+            prefix: put before every name.
+            keep_vars: give the parameters themselves; by default tensors that share their values, detached.
+        """
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2
+            )
+            given = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination = given.get("destination", destination) if destination is None else destination
+            prefix = given.get("prefix", prefix) if prefix == "" else prefix
+            keep_vars = given.get("keep_vars", keep_vars) if keep_vars is False else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            answer = hook(self, destination, prefix, metadata)
+            if getattr(hook, "_from_public_api", False):
+                if answer is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif answer is not None:
+                destination = answer
+        return destination
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        """Put this module's own state into `destination`, without its children's."""
+        for name, tensor in self._own_state():
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+        if type(self).get_extra_state is not StateDict.get_extra_state:
+            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+
+    def _own_state(self):
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                yield name, parameter
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                yield name, buffer
+
+    def get_extra_state(self):
+        """State besides tensors, stored in the state_dict under "_extra_state"; a class that has some defines this."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called: "
+            "a module with extra state defines get_extra_state itself."
+        )
+
+    def set_extra_state(self, state) -> None:
+        """Take back what `get_extra_state` gave; a class that has extra state defines this."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called: "
+            "a module with extra state defines set_extra_state itself."
+        )
+
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        """Copy values from `state_dict` into the parameters and buffers of this module and its descendants.
+
+        Arguments:
+            state_dict: mapping from dotted name to tensor.
+            strict: raise when its keys are not exactly those of `self.state_dict()`.
+            assign: put the given tensors in place of the present ones (they keep dtype and device) instead of copying.
+
+        Returns a named tuple (missing_keys, unexpected_keys). Raises TypeError for something that is not a mapping
+        and RuntimeError, with all problems listed, for keys (when strict), sizes and values that do not fit.
+        """
+        from collections.abc import Mapping
+
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        loading = _Loading(state_dict, strict, assign)
+        loading.load(self, loading.state_dict, "")
+        errors = loading.errors
+        if strict:
+            # Missing keys are reported first, then unexpected ones, then what went wrong with a value.
+            for title, keys in (("Unexpected", loading.unexpected), ("Missing", loading.missing)):
+                if keys:
+                    names = ", ".join(f'"{key}"' for key in keys)
+                    errors.insert(0, f"{title} key(s) in state_dict: {names}. ")
+        if errors:
+            listed = "\n\t".join(errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+        return _IncompatibleKeys(loading.missing, loading.unexpected)
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        """Take this module's own state (not its children's) from `state_dict`, whose keys begin with `prefix`.
+
+        Problems are appended to the three lists. `local_metadata` is what the saving module's class noted, with
+        "assign_to_params_buffers" telling whether tensors are assigned rather than copied.
+        """
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        own = dict(self._own_state())
+        for name, present in own.items():
+            key = prefix + name
+            if key in state_dict:
+                problem = _take(self, name, key, present, state_dict[key], assign)
+                if problem:
+                    error_msgs.append(problem)
+            elif strict:
+                missing_keys.append(key)
+        extra_key = prefix + _EXTRA_STATE
+        if type(self).set_extra_state is not StateDict.set_extra_state:
+            if extra_key in state_dict:
+                self.set_extra_state(state_dict[extra_key])
+            elif strict:
+                missing_keys.append(extra_key)
+        elif strict and extra_key in state_dict:
+            unexpected_keys.append(extra_key)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra_key:
+                    head, dot, _ = key[len(prefix) :].partition(".")
+                    # A key that goes on past a child's name is that child's business.
+                    if head not in (self._modules if dot else own):
+                        unexpected_keys.append(key)
+
+    def register_state_dict_pre_hook(self, hook) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before this module's state is collected."""
+        return _store(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting; it may change state_dict in place."""
+        hook._from_public_api = True
+        return _store(self._state_dict_hooks, hook)
+
+    def _register_state_dict_hook(self, hook):
+        """Like `register_state_dict_post_hook`, but the hook may return another dictionary."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
+            )
+        return _store(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before this module takes its own state from state_dict."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        return _store(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
+
+    def register_load_state_dict_post_hook(self, hook) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after this module and its descendants are loaded.
+
+        The hook may change the two lists in place; it returns None.
+        """
+        return _store(self._load_state_dict_post_hooks, hook)
+
+
+class _Loading:
+    """One call of `load_state_dict`: the dictionary, the mode, and what was found missing, unexpected or wrong."""
+
+    def __init__(self, state_dict, strict, assign):
+        metadata = getattr(state_dict, "_metadata", None)
+        # A copy, because hooks may rename keys.
+        self.state_dict = OrderedDict(state_dict)
+        self.metadata = {} if metadata is None else metadata
+        if metadata is not None:
+            self.state_dict._metadata = metadata
+        self.strict, self.assign = strict, assign
+        self.missing, self.unexpected, self.errors = [], [], []
+
+    def load(self, module, state_dict, prefix):
+        metadata = self.metadata.get(prefix[:-1], {})
+        if self.assign:
+            metadata = {**metadata, "assign_to_params_buffers": True}
+        module._load_from_state_dict(
+            state_dict, prefix, metadata, True, self.missing, self.unexpected, self.errors
+        )
+        for name, child in module._modules.items():
+            if child is not None:
+                inner = f"{prefix}{name}."
+                self.load(child, {key: value for key, value in state_dict.items() if key.startswith(inner)}, inner)
+        keys = _IncompatibleKeys(self.missing, self.unexpected)
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values, if incompatible_keys need to be modified, it should be done inplace."
+                )
+
+
+def _store(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _take(module, name, key, present, given, assign):
+    """Copy `given` into the tensor `present`, or assign it; returns a message when that cannot be done."""
+    if not isinstance(given, gl.Tensor):
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+            f"checkpoint but received {type(given)}"
+        )
+    if present.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
+        # Scalars were once saved as one-element vectors.
+        given = given[0]
+    if given.shape != present.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in "
+            f"current model is {present.shape}."
+        )
+    try:
+        with gl.no_grad():
+            if not assign:
+                present.copy_(given)
+                return None
+            if isinstance(present, Parameter):
+                if isinstance(given, Parameter):
+                    given.requires_grad_(present.requires_grad)
+                else:
+                    given = Parameter(given, requires_grad=present.requires_grad)
+            setattr(module, name, given)
+    except Exception as error:
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are {present.shape} and whose '
+            f"dimensions in the checkpoint are {given.shape}, an exception occurred : {error.args}."
+        )
+    return None

@@ -1,0 +1,232 @@
+"""Walking a module's tree, and what is done to all of it: conversion, modes, gradients."""
+
+from __future__ import annotations
+
+import warnings
+
+import gradloom as gl
+
+
+class Traversal:
+    """Iteration over parameters, buffers and modules; apply, to, train, zero_grad."""
+
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
+        seen = set()
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        )
+        for module_prefix, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{module_prefix}.{name}" if module_prefix else name, member
+
+    def parameters(self, recurse: bool = True):
+        """Iterate over the parameters of this module and, with `recurse`, of its descendants; each one once."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+        """Iterate over (dotted name, parameter); a shared one under its first name unless `remove_duplicate` is off."""
+        yield from self._named_members(
+            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
+        )
+
+    def buffers(self, recurse: bool = True):
+        """Iterate over the buffers of this module and, with `recurse`, of its descendants; each one once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+        """Iterate over (dotted name, buffer)."""
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def children(self):
+        """Iterate over the immediate child modules, each one once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self):
+        """Iterate over (name, module) for the immediate children; a shared one under its first name."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True):
+        """Iterate over this module and all of its descendants, parents first."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True):
+        """Iterate over (dotted name, module), beginning with this module under `prefix`.
+
+        `memo` holds the modules not to visit again.
+        """
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                inner = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, inner, remove_duplicate)
+
+    def apply(self, fn):
+        """Call `fn` on every descendant, children before parents, and on this module last; returns the module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn, recurse=True):
+        """Replace the values of every parameter, its gradient and every buffer by `fn` of them, in place."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            gradient = parameter.grad
+            with gl.no_grad():
+                converted = fn(parameter)
+                converted_gradient = None if gradient is None else fn(gradient)
+            # The Parameter object stays: optimizers and other modules may hold it.
+            parameter.data = converted
+            if gradient is not None:
+                gradient.data = converted_gradient
+                parameter.grad = gradient
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Convert parameters and buffers: to(dtype), to(device), to(device, dtype) or to(other_tensor).
+
+        A dtype applies to the floating point and complex ones only. Returns the module. Raises TypeError for a dtype
+        that is neither.
+        """
+        device, dtype, non_blocking = _parse_to(args, kwargs)
+        if dtype is not None:
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+                )
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules are a new feature under active development whose design may change, and some "
+                    "modules might not work as expected when using complex tensors as parameters or buffers.",
+                    stacklevel=2,
+                )
+
+        def convert(tensor):
+            wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+            if device is None:
+                return tensor if wanted is None else tensor.to(wanted, non_blocking)
+            return tensor.to(device, wanted if wanted is not None else tensor.dtype, non_blocking)
+
+        return self._apply(convert)
+
+    def _cast(self, dtype):
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self):
+        """Cast the floating point parameters and buffers to float32."""
+        return self._cast(gl.float32)
+
+    def double(self):
+        """Cast the floating point parameters and buffers to float64."""
+        return self._cast(gl.float64)
+
+    def half(self):
+        """Cast the floating point parameters and buffers to float16."""
+        return self._cast(gl.float16)
+
+    def bfloat16(self):
+        """Cast the floating point parameters and buffers to bfloat16."""
+        return self._cast(gl.bfloat16)
+
+    def type(self, dst_type):
+        """Cast all parameters and buffers to `dst_type`, a dtype or a tensor type's name."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def cpu(self):
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def cuda(self, device=None):
+        """Move all parameters and buffers to a CUDA device; raises where no such device is supported."""
+        return self.to("cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device)
+
+    def to_empty(self, *, device, recurse: bool = True):
+        """Give all parameters and buffers uninitialised values on `device`."""
+        return self._apply(lambda tensor: gl.empty_like(tensor, device=device), recurse)
+
+    def share_memory(self):
+        """Move the storages of all parameters and buffers to shared memory."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
+    def train(self, mode: bool = True):
+        """Set training mode (or, with False, evaluation mode) on this module and all descendants."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        """Set evaluation mode: the same as `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True):
+        """Set whether gradients are recorded for all parameters."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters: to None or, without `set_to_none`, to zeros in place."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+                continue
+            if parameter.grad.grad_fn is not None:
+                parameter.grad.detach_()
+            else:
+                parameter.grad.requires_grad_(False)
+            parameter.grad.zero_()
+
+
+def _parse_to(args, kwargs):
+    """(device, dtype, non_blocking) from the forms that `Tensor.to` takes."""
+    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "tensor", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() received an invalid keyword argument {sorted(unknown)[0]!r}")
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    non_blocking = kwargs.get("non_blocking", False)
+    args = list(args)
+    if "tensor" in kwargs:
+        args.insert(0, kwargs["tensor"])
+    if args and isinstance(args[0], gl.Tensor):
+        device, dtype = args[0].device, args[0].dtype
+    elif args and isinstance(args[0], gl.dtype):
+        dtype = args[0]
+    elif args and (args[0] is None or isinstance(args[0], (str, int, gl.device))):
+        device = args[0]
+        if len(args) > 1 and (args[1] is None or isinstance(args[1], gl.dtype)):
+            dtype = args.pop(1)
+    elif args:
+        raise TypeError(f"to() takes a device, a dtype or a tensor first, got {type(args[0]).__name__}")
+    if len(args) > 1:
+        non_blocking = args[1]
+    # Made here, so that a bad device is reported even for a module without parameters.
+    return (gl.device(device) if isinstance(device, (str, int)) else device), dtype, non_blocking

@@ -1,0 +1,200 @@
+"""Normalisation by statistics over the batch (BatchNorm) or over each sample's channels (InstanceNorm)."""
+
+from __future__ import annotations
+
+import warnings
+
+import gradloom as gl
+from gradloom.nn import functional as F
+from gradloom.nn import init
+from gradloom.nn.modules.module import Module
+from gradloom.nn.parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+]
+
+
+class _NormBase(Module):
+    """Affine parameters `weight`, `bias` and running statistics, each (num_features,) or None.
+
+    Arguments:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None makes them plain averages.
+        affine: whether there are weight and bias; `bias=False` leaves out the latter.
+        track_running_stats: whether there are running statistics.
+    """
+
+    # 2: num_batches_tracked is part of the state.
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        where = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(gl.empty(num_features, **where)) if affine else None)
+        self.register_parameter("bias", Parameter(gl.empty(num_features, **where)) if affine and bias else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", gl.zeros(num_features, **where) if tracked else None)
+        self.register_buffer("running_var", gl.ones(num_features, **where) if tracked else None)
+        count = gl.tensor(0, dtype=gl.int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget the batches seen, and make the affine map the identity."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input):
+        if input.dim() not in self._dims:
+            allowed = " or ".join(f"{count}D" for count in self._dims)
+            raise ValueError(f"expected {allowed} input (got {input.dim()}D input)")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, *problems):
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            present = self.num_batches_tracked
+            state_dict[key] = gl.tensor(0, dtype=gl.int64) if present is None else present
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *problems)
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input):
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        # Running statistics are used in evaluation, and only updated in training.
+        batch_statistics = self.training or (self.running_mean is None and self.running_var is None)
+        tracked = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.weight,
+            self.bias,
+            batch_statistics,
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation (Ioffe and Szegedy 2015) of (N, C) or (N, C, L)."""
+
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    _dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    _dims = (5,)
+
+
+class _InstanceNorm(_NormBase):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device=None,
+        dtype=None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        unbatched = input.dim() == self._dims[0]
+        channel_dim = input.dim() - self._dims[0]
+        if input.shape[channel_dim] != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={channel_dim} to match num_features ({self.num_features}), "
+                    f"but got: {input.shape[channel_dim]}."
+                )
+            warnings.warn(
+                f"input's size at dim={channel_dim} does not match num_features. You can silence this warning by not "
+                "passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        result = F.instance_norm(
+            input.unsqueeze(0) if unbatched else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum if self.momentum is not None else 0.0,
+            self.eps,
+        )
+        return result.squeeze(0) if unbatched else result
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation (Ulyanov et al. 2016) of (N, C, L) or (C, L)."""
+
+    _dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+
+    _dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+
+    _dims = (4, 5)

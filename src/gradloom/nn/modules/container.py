@@ -1,0 +1,260 @@
+"""Modules that hold others: Sequential, ModuleList, ModuleDict; and holders of parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+from gradloom.nn.modules._parameter_container import ParameterDict, ParameterList
+from gradloom.nn.modules.module import Module, _indent
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+class _Numbered(Module):
+    """A module whose children are called "0", "1", ..., in order: what Sequential and ModuleList share."""
+
+    def _position(self, index) -> int:
+        """A non-negative position for an index that may count from the end; IndexError when out of range."""
+        position = operator.index(index)
+        count = len(self)
+        if not -count <= position < count:
+            raise IndexError(f"index {position} is out of range")
+        return position % count
+
+    def _renumber(self, modules):
+        """Make `modules` the children, numbered from 0."""
+        self._modules = {str(position): module for position, module in enumerate(modules)}
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def __dir__(self):
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def __delitem__(self, index):
+        kept = list(self._modules.values())
+        del kept[index if isinstance(index, slice) else self._position(index)]
+        self._renumber(kept)
+
+    def pop(self, key):
+        """Remove the child at position `key` and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+
+class Sequential(_Numbered):
+    """Calls its children one after another, each on the result of the one before.
+
+    Arguments: modules, or one OrderedDict from names to modules.
+    """
+
+    def __init__(self, *args):
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
+        for name, module in named:
+            self.add_module(str(name), module)
+
+    def forward(self, input):
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return list(self._modules.values())[self._position(index)]
+
+    def __setitem__(self, index, module):
+        setattr(self, list(self._modules)[self._position(index)], module)
+
+    def append(self, module):
+        """Add a module at the end; returns the Sequential."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module):
+        """Put a module before position `index`; returns the Sequential. IndexError when out of range."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        count = len(self)
+        if not -count <= index <= count:
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+    def extend(self, sequential):
+        """Add the modules of an iterable at the end; returns the Sequential."""
+        for module in list(sequential):
+            self.append(module)
+        return self
+
+    def __add__(self, other):
+        _require_sequential(other)
+        return type(self)(*self, *other)
+
+    def __iadd__(self, other):
+        _require_sequential(other)
+        return self.extend(other)
+
+    def __mul__(self, times):
+        self._require_factor(times)
+        return type(self)(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times):
+        self._require_factor(times)
+        return self.extend(list(self) * (times - 1))
+
+    def _require_factor(self, times):
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+
+
+def _require_sequential(other):
+    if not isinstance(other, Sequential):
+        raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+
+
+class ModuleList(_Numbered):
+    """A list of modules, which are registered as children; it has no forward of its own."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(list(self._modules.values())[index])
+        return self._modules[str(self._position(index))]
+
+    def __setitem__(self, index, module):
+        setattr(self, str(self._position(index)), module)
+
+    def append(self, module):
+        """Add a module at the end; returns the list."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules):
+        """Add the modules of an iterable at the end; returns the list."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module) -> None:
+        """Put a module before position `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def __iadd__(self, modules):
+        return self.extend(modules)
+
+    def __add__(self, modules):
+        return type(self)([*self, *modules] if isinstance(modules, Iterable) else [*self, modules])
+
+    def __repr__(self):
+        """Equal neighbours are printed once: (0-2): 3 x Linear(...)."""
+        runs = []
+        for position, module in enumerate(self):
+            text = repr(module)
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = position
+            else:
+                runs.append([position, position, text])
+        if not runs:
+            return self._get_name() + "()"
+        lines = []
+        for first, last, text in runs:
+            span = f"({first})" if first == last else f"({first}-{last})"
+            times = "" if first == last else f"{last - first + 1} x "
+            lines.append(_indent(f"{span}: {times}{text}"))
+        body = "\n  ".join(lines)
+        return f"{self._get_name()}(\n  {body}\n)"
+
+
+class ModuleDict(Module):
+    """A dictionary of modules, which are registered as children in the order they are added.
+
+    Arguments: a mapping from names to modules, or an iterable of (name, module).
+    """
+
+    def __init__(self, modules=None):
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str):
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __contains__(self, key):
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._modules.clear()
+
+    def pop(self, key: str):
+        """Remove the module under `key` and return it; KeyError when there is none."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def keys(self):
+        """The names."""
+        return self._modules.keys()
+
+    def items(self):
+        """Pairs (name, module)."""
+        return self._modules.items()
+
+    def values(self):
+        """The modules."""
+        return self._modules.values()
+
+    def update(self, modules) -> None:
+        """Add those of a mapping or of an iterable of (name, module); present names are overwritten."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, "
+                f"but got {type(modules).__name__}"
+            )
+        if isinstance(modules, (Mapping, ModuleDict)):
+            modules = modules.items()
+        for number, pair in enumerate(modules):
+            if not isinstance(pair, Iterable):
+                raise TypeError(
+                    f"ModuleDict update sequence element #{number} should be Iterable; is {type(pair).__name__}"
+                )
+            pair = tuple(pair)
+            if len(pair) != 2:
+                raise ValueError(
+                    f"ModuleDict update sequence element #{number} has length {len(pair)}; 2 is required"
+                )
+            self[pair[0]] = pair[1]

@@ -1,0 +1,391 @@
+"""Convolutions and transposed convolutions in one, two and three dimensions."""
+
+from __future__ import annotations
+
+import math
+
+import gradloom as gl
+from gradloom.nn import functional as F
+from gradloom.nn import init
+from gradloom.nn.modules.module import Module
+from gradloom.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
+from gradloom.nn.parameter import Parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _ConvNd(Module):
+    """What all convolutions share: their sizes, checked; their parameters; how they are printed."""
+
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        _check(in_channels, out_channels, stride, padding, groups, padding_mode)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        # The padding as F.pad takes it: last dimension first, both sides.
+        if isinstance(padding, str):
+            self._reversed_padding_repeated_twice = _string_padding(padding, kernel_size, dilation)
+        else:
+            self._reversed_padding_repeated_twice = _reverse_repeat_tuple(padding, 2)
+        rows, columns = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        self.weight = Parameter(gl.empty((rows, columns // groups, *kernel_size), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(gl.empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters: uniformly from +-1 / sqrt(fan_in)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            # Done beforehand: the operator itself knows zeros only.
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
+        return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        ones, zeros = (1,) * len(self.dilation), (0,) * len(self.output_padding)
+        parts = [
+            f"{self.in_channels}",
+            f"{self.out_channels}",
+            f"kernel_size={self.kernel_size}",
+            f"stride={self.stride}",
+        ]
+        if self.padding != (0,) * len(self.kernel_size):
+            parts.append(f"padding={self.padding}")
+        if self.dilation != ones:
+            parts.append(f"dilation={self.dilation}")
+        if self.output_padding != zeros:
+            parts.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            parts.append(f"groups={self.groups}")
+        if self.bias is None:
+            parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(parts)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.__dict__.setdefault("padding_mode", "zeros")
+
+
+def _check(in_channels, out_channels, stride, padding, groups, padding_mode):
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    if in_channels % groups != 0:
+        raise ValueError("in_channels must be divisible by groups")
+    if out_channels % groups != 0:
+        raise ValueError("out_channels must be divisible by groups")
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
+        if padding == "same" and any(step != 1 for step in stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    if padding_mode not in _PADDING_MODES:
+        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+
+
+def _string_padding(padding, kernel_size, dilation):
+    """(left, right) for every dimension, the last one first; "same" puts the odd element to the right."""
+    pairs = []
+    for size, spread in zip(reversed(kernel_size), reversed(dilation)):
+        total = spread * (size - 1) if padding == "same" else 0
+        pairs += [total // 2, total - total // 2]
+    return pairs
+
+
+class Conv1d(_ConvNd):
+    """Cross-correlation of (N, in_channels, L) with `out_channels` kernels.
+
+    Arguments:
+        kernel_size, stride, dilation: a number or one per dimension.
+        padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
+        groups: input and output channels are split into as many groups, each seeing its own inputs only.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        padding = padding if isinstance(padding, str) else _single(padding)
+        sizes = _single(kernel_size), _single(stride), padding, _single(dilation)
+        super().__init__(
+            in_channels, out_channels, *sizes, False, _single(0), groups, bias, padding_mode, device, dtype
+        )
+
+    def _convolve(self, *args):
+        return F.conv1d(*args)
+
+    def forward(self, input):
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv2d(_ConvNd):
+    """Cross-correlation of (N, in_channels, H, W) with `out_channels` kernels; arguments as for `Conv1d`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        padding = padding if isinstance(padding, str) else _pair(padding)
+        sizes = _pair(kernel_size), _pair(stride), padding, _pair(dilation)
+        super().__init__(
+            in_channels, out_channels, *sizes, False, _pair(0), groups, bias, padding_mode, device, dtype
+        )
+
+    def _convolve(self, *args):
+        return F.conv2d(*args)
+
+    def forward(self, input):
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv3d(_ConvNd):
+    """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels; arguments as for `Conv1d`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        padding = padding if isinstance(padding, str) else _triple(padding)
+        sizes = _triple(kernel_size), _triple(stride), padding, _triple(dilation)
+        super().__init__(
+            in_channels, out_channels, *sizes, False, _triple(0), groups, bias, padding_mode, device, dtype
+        )
+
+    def _convolve(self, *args):
+        return F.conv3d(*args)
+
+    def forward(self, input):
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """What transposed convolutions share: zeros are their only padding, and the output's size may be asked for."""
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        bias,
+        dilation,
+        padding_mode,
+        device,
+        dtype,
+    ):
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            True,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(self, input, output_size):
+        """What to add to the smallest possible output so that it has the spatial sizes asked for."""
+        if output_size is None:
+            return self.output_padding
+        spatial = len(self.kernel_size)
+        batched = input.dim() == spatial + 2
+        if len(output_size) == spatial + (2 if batched else 1):
+            output_size = output_size[-spatial:]
+        if len(output_size) != spatial:
+            raise ValueError(
+                f"ConvTranspose{spatial}D: for {input.dim()}D input, output_size must have {spatial} or "
+                f"{spatial + (2 if batched else 1)} elements (got {len(output_size)})"
+            )
+        smallest = [
+            (extent - 1) * step - 2 * pad + spread * (size - 1) + 1
+            for extent, step, pad, spread, size in zip(
+                input.shape[-spatial:], self.stride, self.padding, self.dilation, self.kernel_size
+            )
+        ]
+        largest = [low + step - 1 for low, step in zip(smallest, self.stride)]
+        if not all(low <= size <= high for low, size, high in zip(smallest, output_size, largest)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {smallest} to {largest} "
+                f"(for an input of {input.shape[-spatial:]})"
+            )
+        return tuple(size - low for size, low in zip(output_size, smallest))
+
+    def _transposed(self, convolve, input, output_size):
+        output_padding = self._output_padding(input, output_size)
+        return convolve(
+            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """The transpose (gradient) of `Conv1d` as a map: (N, in_channels, L) to (N, out_channels, longer).
+
+    Arguments as for `Conv1d`, and `output_padding`: added to one side of the output's size.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation=1,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        sizes = map(_single, (kernel_size, stride, padding, output_padding))
+        super().__init__(
+            in_channels, out_channels, *sizes, groups, bias, _single(dilation), padding_mode, device, dtype
+        )
+
+    def forward(self, input, output_size=None):
+        return self._transposed(F.conv_transpose1d, input, output_size)
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """The transpose of `Conv2d` as a map; arguments as for `ConvTranspose1d`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation=1,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        sizes = map(_pair, (kernel_size, stride, padding, output_padding))
+        super().__init__(
+            in_channels, out_channels, *sizes, groups, bias, _pair(dilation), padding_mode, device, dtype
+        )
+
+    def forward(self, input, output_size=None):
+        return self._transposed(F.conv_transpose2d, input, output_size)
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """The transpose of `Conv3d` as a map; arguments as for `ConvTranspose1d`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation=1,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        sizes = map(_triple, (kernel_size, stride, padding, output_padding))
+        super().__init__(
+            in_channels, out_channels, *sizes, groups, bias, _triple(dilation), padding_mode, device, dtype
+        )
+
+    def forward(self, input, output_size=None):
+        return self._transposed(F.conv_transpose3d, input, output_size)

@@ -1,0 +1,123 @@
+"""Module: the base class of every neural network module.
+
+Its behaviour is written in four parts by subject: `_registry` (attributes that are parts), `_traversal` (walking and
+converting the tree), `_state_dict` (saving and loading) and `_calling` (forward and hooks).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from gradloom.nn.modules._calling import (
+    Calling,
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from gradloom.nn.modules._registry import Registry
+from gradloom.nn.modules._state_dict import StateDict, _IncompatibleKeys
+from gradloom.nn.modules._traversal import Traversal
+
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+# The dictionaries of hooks that every module has.
+_HOOK_TABLES = (
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+class Module(Calling, Registry, Traversal, StateDict):
+    """Base class of neural network modules: subclass it, assign parts in `__init__`, compute in `forward`.
+
+    A subclass calls `super().__init__()` before it assigns any part. `training` tells the mode, True at first. With
+    the class attribute `call_super_init` set, arguments are passed on to the next class of the inheritance order.
+    """
+
+    training: bool
+    call_super_init: bool = False
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init and (args or kwargs):
+            if kwargs:
+                unexpected = next(iter(kwargs))
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unexpected}'")
+            raise TypeError(
+                f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
+        # Directly into __dict__: nothing here is a part, so __setattr__ need not look.
+        members = self.__dict__
+        members["training"] = True
+        members["_parameters"] = {}
+        members["_buffers"] = {}
+        members["_non_persistent_buffers_set"] = set()
+        members["_is_full_backward_hook"] = None
+        for table in _HOOK_TABLES:
+            members[table] = OrderedDict()
+        members["_modules"] = {}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        # Modules pickled before a kind of hook existed lack its table.
+        for table in _HOOK_TABLES:
+            self.__dict__.setdefault(table, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of the module's repr, besides its children."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        own = extra.split("\n") if extra else []
+        children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
+        if not children and len(own) <= 1:
+            return f"{self._get_name()}({extra})"
+        body = "\n  ".join(own + children)
+        return f"{self._get_name()}(\n  {body}\n)"
+
+    def __dir__(self):
+        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
+        # Children of a Sequential are called "0", "1", ...: not attribute names that could be typed.
+        return sorted(name for name in names if not name[0].isdigit())
+
+
+def _indent(text):
+    """All lines but the first moved right by two columns."""
+    return text.replace("\n", "\n  ")

@@ -1,0 +1,91 @@
+"""Parameter and Buffer: the tensors that a module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import gradloom as gl
+from gradloom.tensor import Tensor
+
+__all__ = ["Parameter", "Buffer"]
+
+
+class Parameter(Tensor):
+    """A tensor that a module lists among its parameters when it is assigned as an attribute.
+
+    Arguments:
+        data: tensor of any shape whose values are shared, not copied; None makes an empty one-dimensional tensor.
+        requires_grad: whether gradients are recorded, True by default. Raises RuntimeError for a dtype that is
+            neither floating point nor complex.
+    """
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = gl.empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter needs a Tensor to wrap, got {type(data).__name__}; wrap it in tensor(...) first")
+        return Tensor._make_subclass(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo):
+        done = memo.get(id(self))
+        if done is None:
+            done = memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+            _copy_attributes(self, done, memo)
+        return done
+
+    def __repr__(self, *, tensor_contents=None):
+        if tensor_contents is not None:
+            return "Parameter containing:\n" + tensor_contents
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild_parameter, (type(self), self.data, self.requires_grad, OrderedDict(), _attributes(self))
+
+
+class Buffer(Tensor):
+    """A tensor that a module registers as a buffer when it is assigned as an attribute.
+
+    Arguments:
+        data: tensor of any shape whose values are shared; None makes an empty one-dimensional tensor.
+        persistent: whether the buffer is part of the module's state_dict.
+    """
+
+    def __new__(cls, data=None, *, persistent=True):
+        data = gl.empty(0) if data is None else data
+        buffer = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
+        buffer.persistent = persistent
+        return buffer
+
+    def __deepcopy__(self, memo):
+        done = memo.get(id(self))
+        if done is None:
+            done = memo[id(self)] = type(self)(self.detach().clone(), persistent=self.persistent)
+            done.requires_grad_(self.requires_grad)
+        return done
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild_buffer, (type(self), self.data, self.requires_grad, self.persistent)
+
+
+def _attributes(tensor):
+    """What a user stored on the tensor object itself."""
+    return dict(getattr(tensor, "__dict__", {}))
+
+
+def _copy_attributes(source, destination, memo):
+    attributes = _attributes(source)
+    if attributes:
+        import copy
+
+        destination.__dict__.update(copy.deepcopy(attributes, memo))
+
+
+def _rebuild_parameter(kind, data, requires_grad, _hooks, attributes):
+    parameter = kind(data, requires_grad)
+    if attributes:
+        parameter.__dict__.update(attributes)
+    return parameter
+
+
+def _rebuild_buffer(kind, data, requires_grad, persistent):
+    return kind(data.requires_grad_(requires_grad), persistent=persistent)

@@ -1,0 +1,83 @@
+"""Limiting gradients, in place."""
+
+from __future__ import annotations
+
+import functools
+
+import gradloom as gl
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _listed(tensors):
+    return [tensors] if isinstance(tensors, gl.Tensor) else list(tensors)
+
+
+def _without_grad(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        with gl.no_grad():
+            return function(*args, **kwargs)
+
+    return wrapper
+
+
+@_without_grad
+def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None):
+    """The `norm_type`-norm of all elements of the tensors together, as a tensor without dimensions.
+
+    Raises RuntimeError for a norm that is not finite, when `error_if_nonfinite`. `foreach` has no effect here.
+    """
+    tensors = _listed(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return gl.tensor(0.0)
+    norms = [gl.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
+    total = gl.linalg.vector_norm(gl.stack(norms), norm_type)
+    if error_if_nonfinite and not gl.isfinite(total).item():
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+@_without_grad
+def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
+    """Scale the parameters' gradients by max_norm / total_norm where that is below 1."""
+    gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
+    if not gradients:
+        return
+    # Always multiplied, by 1 when there is nothing to clip: no branch on a value.
+    scale = gl.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale)
+
+
+@_without_grad
+def clip_grad_norm_(
+    parameters,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+):
+    """Scale the gradients of the parameters so that their norm, taken together, is at most `max_norm`.
+
+    Returns the norm before, as a tensor without dimensions.
+    """
+    parameters = _listed(parameters)
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+@_without_grad
+def clip_grad_value_(parameters, clip_value: float, foreach: bool | None = None) -> None:
+    """Clip every element of the parameters' gradients to [-clip_value, clip_value]."""
+    clip_value = float(clip_value)
+    for parameter in _listed(parameters):
+        if parameter.grad is not None:
+            parameter.grad.clamp_(min=-clip_value, max=clip_value)

@@ -1,0 +1,209 @@
+"""Removable hooks, and the helper behind module-level backward hooks.
+
+A registered hook lives in an ordered dictionary of its owner under a number that is unique in the process; the
+`RemovableHandle` given to the user remembers the number and, weakly, the dictionary, so that holding a handle keeps
+neither the owner nor its hooks alive.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict
+
+__all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
+
+
+class RemovableHandle:
+    """What every `register_*hook` returns: `remove()` takes the hook out again; as a context manager, on exit.
+
+    Arguments:
+        hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
+        extra_dict: a dictionary, or a list of them, with further facts kept under the same id.
+    """
+
+    next_id: int = 0
+
+    def __init__(self, hooks_dict, *, extra_dict=None):
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
+        self.extra_dict_ref = tuple(weakref.ref(extra) for extra in extras)
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            owner = reference()
+            if owner is not None:
+                owner.pop(self.id, None)
+
+    def __getstate__(self):
+        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
+
+    def __setstate__(self, state):
+        hooks, self.id, extras = state
+        # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type, exc_value, traceback):
+        self.remove()
+
+
+def unserializable_hook(hook):
+    """Mark a hook (used as a decorator) as one that a saved tensor may lose: `warn_if_has_hooks` warns about it."""
+    hook.__torch_unserializable__ = True
+    return hook
+
+
+def warn_if_has_hooks(tensor) -> None:
+    """Warn for each backward hook of `tensor` that will not survive serialisation."""
+    for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
+                "decorate the function with @gradloom.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )
+
+
+_identity = None
+
+
+def _identity_function():
+    """The identity autograd Function whose node carries the hooks (made on first use: it needs autograd loaded)."""
+    global _identity
+    if _identity is None:
+        from gradloom.autograd import Function
+
+        class BackwardHookFunction(Function):
+            @staticmethod
+            def forward(ctx, *tensors):
+                ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
+                return tensors
+
+            @staticmethod
+            def backward(ctx, *gradients):
+                return gradients
+
+        _identity = BackwardHookFunction
+    return _identity
+
+
+class BackwardHook:
+    """Runs a module's full backward hooks for one call of the module.
+
+    The call's tensor inputs and outputs each pass through one identity node. When the gradients of all outputs have
+    arrived at the output node, the pre-hooks see (and may replace) them; when those of the inputs leave the input
+    node, the hooks see both and may replace the input gradients.
+
+    Arguments:
+        module: given to every hook as its first argument.
+        user_hooks: functions `(module, grad_input, grad_output) -> tuple | None`.
+        user_pre_hooks: functions `(module, grad_output) -> tuple | None`.
+    """
+
+    def __init__(self, module, user_hooks, user_pre_hooks):
+        self.module = module
+        self.user_hooks = user_hooks
+        self.user_pre_hooks = user_pre_hooks
+        self.input_positions = None
+        self.output_positions = None
+        self.input_count = 0
+        self.output_count = 0
+        self.grad_outputs = None
+
+    def setup_input_hook(self, args):
+        """Route the tensors among `args` (a tuple) through the input node; returns the arguments to call with."""
+        self.input_count = len(args)
+        args, self.input_positions = self._through_identity(args, self._on_input_gradients)
+        return args
+
+    def setup_output_hook(self, result):
+        """Route a tensor, or the tensors of a tuple, through the output node; returns what the module returns."""
+        outputs = result if isinstance(result, tuple) else (result,)
+        self.output_count = len(outputs)
+        outputs, self.output_positions = self._through_identity(outputs, self._on_output_gradients)
+        return outputs if isinstance(result, tuple) else outputs[0]
+
+    @staticmethod
+    def _through_identity(values, hook):
+        import gradloom as gl
+
+        positions = [i for i, value in enumerate(values) if isinstance(value, gl.Tensor)]
+        if not gl.is_grad_enabled() or not any(values[i].requires_grad for i in positions):
+            return values, None
+        wrapped = _identity_function().apply(*[values[i] for i in positions])
+        node = next(tensor.grad_fn for tensor in wrapped if tensor.grad_fn is not None)
+        node.register_hook(hook)
+        replaced = list(values)
+        for position, tensor in zip(positions, wrapped):
+            replaced[position] = tensor
+        # A namedtuple of outputs stays one.
+        return (tuple(replaced) if type(values) is tuple else type(values)(*replaced)), positions
+
+    @staticmethod
+    def _spread(positions, gradients, count):
+        """Gradients at their arguments' positions, None where an argument was not a tensor."""
+        spread = [None] * count
+        for position, gradient in zip(positions, gradients):
+            spread[position] = gradient
+        return tuple(spread)
+
+    def _on_output_gradients(self, _grad_inputs, grad_outputs):
+        self.grad_outputs = self._spread(self.output_positions, grad_outputs, self.output_count)
+        for hook in self.user_pre_hooks:
+            self.grad_outputs = _replaced_by(
+                hook(self.module, self.grad_outputs), self.grad_outputs, "Backward pre hook", "grad_output"
+            )
+        grad_outputs = self.grad_outputs
+        if self.input_positions is None:
+            self._without_input_gradients()
+        return tuple(grad_outputs[position] for position in self.output_positions)
+
+    def _without_input_gradients(self):
+        """No input requires a gradient, so no input node exists: the hooks run here, and have nothing to replace."""
+        if self.user_hooks:
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                "inputs require gradients.",
+                stacklevel=5,
+            )
+        for hook in self.user_hooks:
+            answer = hook(self.module, (None,) * self.input_count, self.grad_outputs)
+            if answer is not None and not (isinstance(answer, tuple) and all(item is None for item in answer)):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None "
+                    "for all gradients."
+                )
+        self.grad_outputs = None
+
+    def _on_input_gradients(self, grad_inputs, _grad_outputs):
+        if self.grad_outputs is None:
+            # Gradients of the inputs were asked for along a path that does not pass through the outputs.
+            return None
+        gradients = self._spread(self.input_positions, grad_inputs, self.input_count)
+        for hook in self.user_hooks:
+            gradients = _replaced_by(
+                hook(self.module, gradients, self.grad_outputs), gradients, "Backward hook", "grad_input"
+            )
+        self.grad_outputs = None
+        return tuple(gradients[position] for position in self.input_positions)
+
+
+def _replaced_by(answer, gradients, what, name):
+    """The gradients to go on with after a hook's answer: its own when it gave some, checked for their number."""
+    if answer is None:
+        return gradients
+    if not isinstance(answer, tuple):
+        answer = (answer,)
+    if len(answer) != len(gradients):
+        raise RuntimeError(
+            f"{what} returned an invalid number of {name}, got {len(answer)}, but expected {len(gradients)}"
+        )
+    return answer
