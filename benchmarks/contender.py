@@ -1,0 +1,108 @@
+"""One library in a process of its own, so that threads, allocators and the garbage collector of one cannot
+touch the times of another. The collector stays on, as it is in a user's program.
+
+The driver (`Contender`) and the process (`python contender.py LIBRARY THREADS`) exchange JSON lines: a
+program's name and a time budget go in, {"times": {part: [seconds, ...]}} or {"error": text} comes out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+class Contender:
+    """The driver's end. `unavailable` says why the library cannot take part, or is None."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        library, _, threads = name.partition("-")
+        environment = dict(os.environ)
+        if threads:
+            environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        self._process = subprocess.Popen([sys.executable, __file__, library, threads or "0"], text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        hello = self._receive()
+        self.unavailable: str | None = hello.get("error")
+        self.version: str = hello.get("version", "")
+
+    def visit(self, program: str, budget: float) -> dict:
+        """Run `program` again and again for `budget` seconds, at least once."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"program": program, "budget": budget}) + "\n")
+        self._process.stdin.flush()
+        return self._receive()
+
+    def _receive(self) -> dict:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {"error": f"the process ended with code {self._process.wait()}"}
+
+    def close(self) -> None:
+        """End the process, which stops by itself when nothing more can come."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def serve(library: str, threads: int) -> None:
+    """The process's end: answer requests until standard input closes."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+
+    def answer(content: dict) -> None:
+        print(json.dumps(content), file=answers, flush=True)
+
+    try:
+        given, programs, version = _load(library, threads)
+    except Exception as error:
+        return answer({"error": _describe(error)})
+    answer({"version": version})
+    samples: dict = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        name = request["program"]
+        try:
+            if not hasattr(programs, name):
+                answer({"times": {}})
+                continue
+            if name not in samples:
+                samples[name] = getattr(programs, name)(given)
+                samples[name]()  # the first run pays for imports, allocations and caches
+            answer({"times": _measure(samples[name], request["budget"])})
+        except Exception as error:
+            answer({"error": _describe(error)})
+
+
+def _load(library: str, threads: int):
+    if library == "autograd":
+        from importlib.metadata import version
+
+        given = importlib.import_module("autograd.numpy")
+        return given, importlib.import_module("rows_autograd"), version("autograd")
+    module = importlib.import_module(library)
+    if threads:
+        module.set_num_threads(threads)
+    return module, importlib.import_module("rows_torch"), str(getattr(module, "__version__", ""))
+
+
+def _measure(sample, budget: float) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    deadline = time.perf_counter() + budget
+    while True:
+        for part, seconds in sample().items():
+            times.setdefault(part, []).append(seconds)
+        if time.perf_counter() > deadline:
+            return times
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,51 @@
+"""What is measured: the rows of the table, their units and limits. How, for each library, is in rows_*.py.
+
+A program (a function of rows_torch.py or rows_autograd.py) prepares its inputs and returns a `sample`
+function; each call of that runs the program once and returns the seconds of its parts, by name. A `Row` shows
+one part.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CONTENDERS = ("gradloom", "torch-1", "torch-2", "autograd")
+MILLI, MICRO = 1e-3, 1e-6
+
+
+class Row(NamedTuple):
+    """One line of the table.
+
+    `scale` is the unit in seconds. `limit` bounds gradloom's time over `reference`'s ("torch" is the faster
+    of its two settings) or, with `difference`, what importing costs over importing NumPy, in the row's unit.
+    """
+
+    program: str
+    part: str
+    title: str
+    unit: str
+    scale: float
+    limit: float | None = None
+    reference: str = "torch"
+    difference: bool = False
+
+
+ROWS = (
+    Row("chain", "forward", "1000 x (x = x*b; x = x+a), 4 float64: forward", "us/op", MICRO, 1.1),
+    Row("chain", "backward", "1000 x (x = x*b; x = x+a), 4 float64: backward", "us/op", MICRO, 0.8),
+    Row("convnet", "step", "convolutional network, batch 64: training step", "ms", MILLI, 1.3, "torch-2"),
+    Row("imports", "import", "import, over import numpy", "ms", MILLI, 60.0, difference=True),
+    Row("mlp", "step", "784-500-10 network, batch 64: training step", "ms", MILLI),
+    Row("elementwise", "forward", "tanh(x*y + x), 1e6 float32: forward", "ms", MILLI),
+    Row("elementwise", "backward", "tanh(x*y + x), 1e6 float32: backward", "ms", MILLI),
+    Row("matmul", "forward", "256x256 float32 matmul: forward", "ms", MILLI),
+    Row("matmul", "backward", "256x256 float32 matmul: backward", "ms", MILLI),
+    Row("sum", "both", "sum of 1e6 float32: forward and backward", "ms", MILLI),
+    Row("indexing", "forward", "200 x x[i], x[i:], x[index]: forward", "us/op", MICRO),
+    Row("indexing", "backward", "200 x x[i], x[i:], x[index]: backward", "us/op", MICRO),
+    Row("views", "forward", "1000 views (view, transpose, (un)squeeze): forward", "us/op", MICRO),
+    Row("views", "backward", "1000 views (view, transpose, (un)squeeze): backward", "us/op", MICRO),
+    Row("long_graph", "build", "graph of 100,000 nodes: build", "ms", MILLI),
+    Row("long_graph", "backward", "graph of 100,000 nodes: backward", "ms", MILLI),
+    Row("long_graph", "free", "graph of 100,000 nodes: free, never run backward", "ms", MILLI),
+)
