@@ -1,0 +1,206 @@
+"""Overloads: what stands behind one public function; see the package's docstring."""
+
+from __future__ import annotations
+
+from .plans import Bound, bind, in_turn, make_plan, no_plan
+from .signature import REQUIRED, Signature
+from .types import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
+
+PLANS = 256
+
+
+class Overloads:
+    """The signatures of one function and the calls of it that were seen.
+
+    Args:
+        name: as it stands in errors.
+        entries: (signature, wrapper) or (signature, wrapper, wrapper for out=), in the order of trial.
+        method: the first value is `self`, which errors and positions leave out. Every signature must have a `self`;
+            `out` is no parameter of a method, as in PyTorch.
+
+    Attributes:
+        public: the plain function that users hold.
+
+    Calling it raises TypeError in PyTorch's words if no signature takes the arguments.
+    """
+
+    __slots__ = ("name", "entries", "method", "public", "plans", "_signatures")
+
+    def __init__(self, name: str, entries, *, method: bool = False):
+        self.name, self.entries, self.method = name, entries, method
+        self.public = self
+        self.plans: dict = {}
+        self._signatures: list[Signature] | None = None
+
+    @property
+    def signatures(self) -> list[Signature]:
+        if self._signatures is None:
+            self._signatures = [Signature(*entry, method=self.method) for entry in self.entries]
+        return self._signatures
+
+    def __call__(self, /, *args, **kwargs):
+        values = (*args, *kwargs.values())
+        key = (*map(type, values), *kwargs)
+        plan = self.plans.get(key) or self.learn(key, args, kwargs)
+        try:
+            return plan(*values)
+        except Overridden:
+            overridden = True
+        except Mismatch:
+            overridden = False
+        if overridden:
+            return types.handle_torch_function(self, args, kwargs)
+        from .errors import explain
+        raise explain(self, args, kwargs)
+
+    def learn(self, key, args, kwargs):
+        """The plan for calls like this one, remembered under `key` unless no signature takes them."""
+        args = [value for value in args if value is not MISSING]
+        classes = tuple(map(type, (*args, *kwargs.values())))
+        plans = []
+        for signature in self.signatures:
+            bound = bind(signature, len(args), tuple(kwargs), classes)
+            if bound is not None:
+                plans.append(make_plan(bound))
+                if bound.total:
+                    break
+        if not plans:
+            return no_plan
+        if len(self.plans) >= PLANS:
+            self.plans.clear()
+        plan = self.plans[key] = plans[0] if len(plans) == 1 else in_turn(plans)
+        return plan
+
+    @property
+    def __signature__(self):
+        """For `inspect.signature` of the public function, whose `__wrapped__` this is."""
+        from inspect import Parameter as P
+        from inspect import Signature as S
+        own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
+        if len(self.signatures) > 1:
+            return S([*own, P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
+        return S(own + [P(p.name, P.KEYWORD_ONLY if p.keyword_only else P.POSITIONAL_OR_KEYWORD,
+                          default=P.empty if p.default is REQUIRED else p.default)
+                        for p in self.signatures[0].shown])
+
+    def __repr__(self):
+        return f"<overloads of {self.name}: {', '.join(map(str, self.signatures))}>"
+
+
+class GuardedOverload(Overloads):
+    """What a wrapper that is itself the public function calls when its guard fails. See Note [Guarded wrappers]."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, entries, *, method: bool = False):
+        super().__init__(name, entries, method=method)
+        self.public = entries[0][1]
+
+    def __call__(self, /, *args, **kwargs):
+        passed = tuple([value for value in args if value is not MISSING])
+        named = {name: value for name, value in kwargs.items() if value is not MISSING}
+        values = (*passed, *named.values())
+        signature, = self.signatures
+        bound = bind(signature, len(passed), tuple(named), tuple(map(type, values)))
+        failure = None
+        try:
+            if bound is None:
+                raise Mismatch
+            if bound.overridden:
+                raise Overridden
+            arguments, out = bound.normalise(values)
+        except Fallback as raised:
+            failure = type(raised)
+        if failure is Overridden:
+            return types.handle_torch_function(self, passed, named)
+        if failure:
+            from .errors import explain
+            raise explain(self, passed, named)
+        fewer = len(values) < len(args) + len(kwargs)
+        if not (fewer | _learns(values) | _renames(bound, passed, named) | _converts(bound, values, arguments)):
+            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: {signature}")
+        if out is None:
+            return signature.wrapper(*arguments)
+        return signature.out_wrapper(*arguments, out=out)
+
+
+def _learns(values) -> bool:
+    """Whether a tensor is of a class that was not known to be plain."""
+    return any([learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)])
+
+
+def _renames(bound: Bound, passed, named) -> bool:
+    """Whether a keyword was an alias, such as `axis`."""
+    keywords = list(named)
+    return any(type(source) is int and source >= len(passed) and parameter.name != keywords[source - len(passed)]
+               for parameter, source in bound.sources.items())
+
+
+def _converts(bound: Bound, values, arguments) -> bool:
+    """Whether a value changed its class, or that of an element."""
+    def classes(value):
+        return type(value), [type(v) for v in value] if isinstance(value, (tuple, list)) else None
+    return any(classes(values[source]) != classes(arguments[slot])
+               for slot, source, _ in bound.moves if slot is not None)
+
+
+# --- the public functions -------------------------------------------------------------------------------------------
+
+def overloaded_function(name: str, entries, doc: str | None = None, module: str = "gradloom"):
+    """A plain function over the entries, for a namespace. Its `__wrapped__` is the `Overloads`."""
+    return _public(Overloads(name, entries), name, doc, module)
+
+
+def overloaded_method(name: str, entries, doc: str | None = None, module: str = "gradloom"):
+    """A plain function over the entries that is to be an attribute of Tensor; `self` comes first."""
+    return _public(Overloads(name, entries, method=True), f"Tensor.{name}", doc, module)
+
+
+def _public(overloads, qualified_name, doc, module):
+    call, find, learn = overloads.__call__, overloads.plans.get, overloads.learn
+
+    # The usual shapes of a call each have their own key, made of no more than the call needs; all others, and those
+    # whose plan gives up, go to Overloads.__call__. Giving up twice is harmless: a plan converts before it calls.
+    def function(a=MISSING, b=MISSING, c=MISSING, /, *rest, **kwargs):
+        if not kwargs:
+            if not rest:
+                key = (type(a), type(b), type(c))
+                plan = find(key) or learn(key, (a, b, c), kwargs)
+                try:
+                    return plan(a, b, c)
+                except Fallback:
+                    pass
+            else:
+                values = (a, b, c, *rest)
+                key = tuple(map(type, values))
+                plan = find(key) or learn(key, values, kwargs)
+                try:
+                    return plan(*values)
+                except Fallback:
+                    pass
+        elif a is not MISSING and c is MISSING:
+            if len(kwargs) == 1:
+                (name, value), = kwargs.items()
+                key = (type(a), type(b), name, type(value))
+                plan = find(key) or learn(key, (a, b), kwargs)
+                try:
+                    return plan(a, value) if b is MISSING else plan(a, b, value)
+                except Fallback:
+                    pass
+            elif b is MISSING and len(kwargs) == 2:
+                (name, value), (name2, value2) = kwargs.items()
+                key = (type(a), name, type(value), name2, type(value2))
+                plan = find(key) or learn(key, (a,), kwargs)
+                try:
+                    return plan(a, value, value2)
+                except Fallback:
+                    pass
+        return call(*[value for value in (a, b, c) if value is not MISSING], *rest, **kwargs)
+
+    function.__name__ = overloads.name
+    function.__qualname__ = qualified_name
+    function.__module__ = module
+    function.__doc__ = doc or "\n".join([entry[0] for entry in overloads.entries])
+    function.__wrapped__ = overloads
+    overloads.public = function
+    return function

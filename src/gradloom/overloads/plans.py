@@ -1,0 +1,189 @@
+"""A signature meets the classes of a call: which converters apply, and the closure that makes the call."""
+
+from __future__ import annotations
+
+from .signature import Misfit, Signature
+from .types import Mismatch, Overridden, accept_varargs, alone, keep, overrides, types
+
+
+class Bound:
+    """A signature with, for each argument that was passed, where its value is and what converts it.
+
+    sources: {parameter: index, or slice}. moves: (slot or None for out, index or slice, converter).
+    total: whether the classes alone prove that the call fits. overridden: whether an argument has an override.
+    """
+
+    __slots__ = ("signature", "sources", "moves", "total", "overridden")
+
+    def __init__(self, signature: Signature, sources: dict):
+        self.signature, self.sources = signature, sources
+        self.moves: list[tuple] = []
+        self.total = True
+        self.overridden = False
+
+    def normalise(self, values) -> tuple[list, object]:
+        """The wrapper's arguments in schema order, and out (or None)."""
+        arguments, out = self.signature.template.copy(), None
+        for slot, source, convert in self.moves:
+            value = convert(values[source])
+            if slot is None:
+                out = value
+            else:
+                arguments[slot] = value
+        return arguments, out
+
+
+def bind(signature: Signature, count: int, names, classes) -> Bound | None:
+    """What the signature makes of `count` positional values and then `names`, of these classes; None if nothing."""
+    sources = signature.assign(count, names, classes)
+    if isinstance(sources, Misfit):
+        return None
+    bound = Bound(signature, sources)
+    for parameter in signature.parameters:
+        source = sources.get(parameter)
+        if source is None:
+            continue
+        accepted = accept(parameter, source, classes)
+        if accepted is None:
+            return None
+        convert, total = accepted
+        bound.moves.append((parameter.slot, source, convert))
+        bound.total &= total
+    bound.overridden = any(cls is not types.Tensor and overrides(cls) for cls in classes)
+    return bound
+
+
+def accept(parameter, source, classes):
+    """The converter for the parameter's value, or None; see `types`."""
+    return accept_varargs(classes[source]) if type(source) is slice else parameter.type.accept(classes[source])
+
+
+# --- plans ----------------------------------------------------------------------------------------------------------
+# A plan takes the values one by one; the public function may pass up to three, filled up with MISSING, so the plan of
+# a call with fewer takes, and ignores, the rest.
+
+def make_plan(bound: Bound):
+    """The fastest closure for this call."""
+    if bound.overridden:
+        return _overridden
+    wrapper, template = bound.signature.wrapper, bound.signature.template
+    moves = bound.moves
+    count = len(moves)
+    if any(slot is None for slot, _, _ in moves):
+        return _plan_with_out(bound)
+    if moves and type(moves[-1][1]) is slice:
+        return _varargs_plan(wrapper, moves, template)
+    if not moves or any(slot != place or source != place for place, (slot, source, _) in enumerate(moves)):
+        return _general_plan(wrapper, moves, template)
+    converters = [None if convert is keep else convert for _, _, convert in moves]
+    tail = tuple(template[count:])
+    if count > 3:
+        return _plan_of_many(wrapper, converters, tail)
+    return (_plan_of_1, _plan_of_2, _plan_of_3)[count - 1](wrapper, *converters, tail)
+
+
+def _overridden(*_):
+    raise Overridden
+
+
+def _plan_of_1(wrapper, convert, tail):
+    if convert is None:
+        return (lambda a, _b=0, _c=0: wrapper(a, *tail)) if tail else (lambda a, _b=0, _c=0: wrapper(a))
+    return lambda a, _b=0, _c=0: wrapper(convert(a), *tail)
+
+
+def _plan_of_2(wrapper, first, second, tail):
+    if first is None:
+        if second is None:
+            return (lambda a, b, _c=0: wrapper(a, b, *tail)) if tail else (lambda a, b, _c=0: wrapper(a, b))
+        if second is alone:
+            return lambda a, b, _c=0: wrapper(a, (b,), *tail)
+        return lambda a, b, _c=0: wrapper(a, second(b), *tail)
+    if second is None:
+        return lambda a, b, _c=0: wrapper(first(a), b, *tail)
+    return lambda a, b, _c=0: wrapper(first(a), second(b), *tail)
+
+
+def _plan_of_3(wrapper, first, second, third, tail):
+    if first is None:
+        if second is None and third is None:
+            return (lambda a, b, c: wrapper(a, b, c, *tail)) if tail else (lambda a, b, c: wrapper(a, b, c))
+        if third is None:
+            return lambda a, b, c: wrapper(a, second(b), c, *tail)
+        if second is None:
+            return lambda a, b, c: wrapper(a, b, third(c), *tail)
+    first, second, third = first or keep, second or keep, third or keep
+    return lambda a, b, c: wrapper(first(a), second(b), third(c), *tail)
+
+
+def _varargs_plan(wrapper, moves, template):
+    """x.view(2, 3) or zeros(2, 3): after at most a self, all values are one list."""
+    slot, source, convert = moves[-1]
+    count = source.stop
+    if convert is keep and source.start == slot == 1 == len(template) - 1:
+        if count == 2:
+            return lambda a, b, _c=0: wrapper(a, (b,))
+        if count == 3:
+            return lambda a, b, c: wrapper(a, (b, c))
+        return lambda a, *rest: wrapper(a, rest)
+    return _general_plan(wrapper, moves, template)
+
+
+def _plan_of_many(wrapper, converters, tail):
+    """More than three values that stand as the wrapper takes them."""
+    converted = [(place, convert) for place, convert in enumerate(converters) if convert]
+
+    def plan(*values):
+        arguments = [*values, *tail]
+        for place, convert in converted:
+            arguments[place] = convert(arguments[place])
+        return wrapper(*arguments)
+    return plan
+
+
+def _general_plan(wrapper, moves, template):
+    """Values in any order, with defaults between them."""
+    kept = [(slot, source) for slot, source, convert in moves if convert is keep]
+    converted = [move for move in moves if move[2] is not keep]
+
+    def plan(*values):
+        arguments = template.copy()
+        for slot, source in kept:
+            arguments[slot] = values[source]
+        for slot, source, convert in converted:
+            arguments[slot] = convert(values[source])
+        return wrapper(*arguments)
+    return plan
+
+
+def _plan_with_out(bound):
+    signature = bound.signature
+
+    def plan(*values):
+        arguments, out = bound.normalise(values)
+        if out is None:
+            return signature.wrapper(*arguments)
+        return signature.out_wrapper(*arguments, out=out)
+    return plan
+
+
+def in_turn(plans):
+    """The plan that tries several: a value decides between them."""
+    first, *others = plans
+
+    def plan(*values):
+        try:
+            return first(*values)
+        except Mismatch:
+            pass
+        for other in others:
+            try:
+                return other(*values)
+            except Mismatch:
+                continue
+        raise Mismatch
+    return plan
+
+
+def no_plan(*_):
+    raise Mismatch
