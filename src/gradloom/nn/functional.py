@@ -1,8 +1,8 @@
 """The functions behind the modules of `gradloom.nn`: operators, and conveniences around them.
 
-What takes its operator's arguments as they are (`linear`, `conv2d`, `gelu`, ...) is that operator; what PyTorch lets
-users write differently (reductions by name, `inplace=True`, defaults that depend on other arguments) is a Python
-function of one of the families in `gradloom/nn/_functional/`.
+What takes its operator's arguments as they are (`linear`, `conv2d`, `gelu`, ...) is that operator; what
+PyTorch lets users write differently (reductions by name, `inplace=True`, defaults that depend on other
+arguments) is a Python function of one of the families in `gradloom/nn/_functional/`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
 
 def __getattr__(name):
-    # Late bound, so that this module can be imported before the operators are, and found once: kept as an attribute.
+    # Late bound, so that this module can be imported before the operators are, and found once: kept as an
+    # attribute.
     if name not in _OPERATORS:
         raise AttributeError(f"module 'gradloom.nn.functional' has no attribute '{name}'")
     found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))

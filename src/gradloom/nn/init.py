@@ -1,7 +1,7 @@
-"""Initialisation of parameters in place: the random ones draw the same numbers as PyTorch's for the same seed.
+"""Initialisation of parameters in place, with the same random numbers as PyTorch for the same seed.
 
-Every function takes a tensor, fills it outside of autograd and returns it. `generator` is the source of random
-numbers, the default generator when it is None.
+Every function takes a tensor, fills it outside of autograd and returns it. `generator` is the source of
+random numbers, the default generator when it is None.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "zeros_",
 ]
 
-# Gains that do not depend on a parameter: sqrt(second moment kept) for unit-variance input (Glorot and Bengio 2010,
-# He et al. 2015, Klambauer et al. 2017 for selu).
+# Gains that do not depend on a parameter: sqrt(second moment kept) for unit-variance input (Glorot and Bengio
+# 2010, He et al. 2015, Klambauer et al. 2017 for selu).
 _GAINS = {
     "linear": 1,
     "conv1d": 1,
@@ -47,7 +47,9 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain after `nonlinearity`; `param` is the negative slope of "leaky_relu" (0.01 by default).
+    """The recommended gain after `nonlinearity`.
+
+    `param` is the negative slope of "leaky_relu" (0.01 by default).
 
     Raises ValueError for an unknown nonlinearity or a slope that is not a number.
     """
@@ -73,12 +75,14 @@ def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
         return tensor.normal_(mean, std, generator=generator)
 
 
-def trunc_normal_(tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None):
+def trunc_normal_(
+    tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
+):
     """Fill from the normal distribution cut off to [a, b], by the inverse of its distribution function."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
-            "The distribution of values may be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may "
+            "be incorrect.",
             stacklevel=2,
         )
     low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
@@ -108,7 +112,10 @@ def zeros_(tensor):
 
 
 def eye_(tensor):
-    """Fill a matrix with ones on its diagonal and zeros elsewhere; ValueError unless it has two dimensions."""
+    """Fill a matrix with ones on its diagonal and zeros elsewhere.
+
+    ValueError unless it has two dimensions.
+    """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with gl.no_grad():
@@ -118,7 +125,7 @@ def eye_(tensor):
 
 
 def dirac_(tensor, groups: int = 1):
-    """Fill a convolution's weight so that it passes its inputs through, as many channels of each group as there are.
+    """Fill a convolution's weight so that it passes as many channels of each group through as it can.
 
     Arguments:
         tensor: (out_channels, in_channels, *kernel) with one to three kernel dimensions.
@@ -166,7 +173,7 @@ def xavier_uniform_(tensor, gain: float = 1.0, generator=None):
 
 
 def xavier_normal_(tensor, gain: float = 1.0, generator=None):
-    """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
+    """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot 2010)."""
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return normal_(tensor, 0.0, std, generator)
 
@@ -191,7 +198,10 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
 ):
-    """Fill from the normal distribution of deviation gain / sqrt(fan) (He et al. 2015); see `kaiming_uniform_`."""
+    """Fill from the normal distribution of deviation gain / sqrt(fan) (He et al. 2015).
+
+    See `kaiming_uniform_`.
+    """
     if _nothing_to_fill(tensor):
         return tensor
     fan = _calculate_correct_fan(tensor, mode)

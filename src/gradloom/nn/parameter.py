@@ -14,16 +14,19 @@ class Parameter(Tensor):
     """A tensor that a module lists among its parameters when it is assigned as an attribute.
 
     Arguments:
-        data: tensor of any shape whose values are shared, not copied; None makes an empty one-dimensional tensor.
-        requires_grad: whether gradients are recorded, True by default. Raises RuntimeError for a dtype that is
-            neither floating point nor complex.
+        data: tensor of any shape whose values are shared, not copied; None makes an empty one-dimensional
+            tensor.
+        requires_grad: whether gradients are recorded, True by default. Raises RuntimeError for a dtype that
+            is neither floating point nor complex.
     """
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = gl.empty(0)
         if not isinstance(data, Tensor):
-            raise TypeError(f"Parameter needs a Tensor to wrap, got {type(data).__name__}; wrap it in tensor(...) first")
+            raise TypeError(
+                f"Parameter needs a Tensor to wrap, got {type(data).__name__}; wrap it in tensor(...) first"
+            )
         return Tensor._make_subclass(cls, data, requires_grad)
 
     def __deepcopy__(self, memo):
@@ -39,7 +42,13 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, OrderedDict(), _attributes(self))
+        return _rebuild_parameter, (
+            type(self),
+            self.data,
+            self.requires_grad,
+            OrderedDict(),
+            _attributes(self),
+        )
 
 
 class Buffer(Tensor):

@@ -1,8 +1,8 @@
 """Removable hooks, and the helper behind module-level backward hooks.
 
-A registered hook lives in an ordered dictionary of its owner under a number that is unique in the process; the
-`RemovableHandle` given to the user remembers the number and, weakly, the dictionary, so that holding a handle keeps
-neither the owner nor its hooks alive.
+A registered hook lives in an ordered dictionary of its owner under a number that is unique in the process;
+the `RemovableHandle` given to the user remembers the number and, weakly, the dictionary, so that holding a
+handle keeps neither the owner nor its hooks alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_ha
 
 
 class RemovableHandle:
-    """What every `register_*hook` returns: `remove()` takes the hook out again; as a context manager, on exit.
+    """What every `register_*hook` returns: `remove()` takes the hook out again.
+
+    As a context manager, on exit.
 
     Arguments:
         hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
@@ -45,7 +47,9 @@ class RemovableHandle:
         hooks, self.id, extras = state
         # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
-        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if extra is None else extra) for extra in extras)
+        self.extra_dict_ref = tuple(
+            weakref.ref(OrderedDict() if extra is None else extra) for extra in extras
+        )
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self):
@@ -56,7 +60,7 @@ class RemovableHandle:
 
 
 def unserializable_hook(hook):
-    """Mark a hook (used as a decorator) as one that a saved tensor may lose: `warn_if_has_hooks` warns about it."""
+    """Mark a hook (as a decorator) as one that a saved tensor may lose without a warning."""
     hook.__torch_unserializable__ = True
     return hook
 
@@ -67,7 +71,8 @@ def warn_if_has_hooks(tensor) -> None:
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
                 f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
-                "decorate the function with @gradloom.utils.hooks.unserializable_hook to suppress this warning",
+                "decorate the function with @gradloom.utils.hooks.unserializable_hook to suppress this "
+                "warning",
                 stacklevel=3,
             )
 
@@ -76,7 +81,7 @@ _identity = None
 
 
 def _identity_function():
-    """The identity autograd Function whose node carries the hooks (made on first use: it needs autograd loaded)."""
+    """The identity Function whose node carries the hooks, made on first use since it needs autograd."""
     global _identity
     if _identity is None:
         from gradloom.autograd import Function
@@ -98,9 +103,9 @@ def _identity_function():
 class BackwardHook:
     """Runs a module's full backward hooks for one call of the module.
 
-    The call's tensor inputs and outputs each pass through one identity node. When the gradients of all outputs have
-    arrived at the output node, the pre-hooks see (and may replace) them; when those of the inputs leave the input
-    node, the hooks see both and may replace the input gradients.
+    The call's tensor inputs and outputs each pass through one identity node. When the gradients of all
+    outputs have arrived at the output node, the pre-hooks see (and may replace) them; when those of the
+    inputs leave the input node, the hooks see both and may replace the input gradients.
 
     Arguments:
         module: given to every hook as its first argument.
@@ -119,13 +124,19 @@ class BackwardHook:
         self.grad_outputs = None
 
     def setup_input_hook(self, args):
-        """Route the tensors among `args` (a tuple) through the input node; returns the arguments to call with."""
+        """Route the tensors among `args` (a tuple) through the input node.
+
+        Returns the arguments to call with.
+        """
         self.input_count = len(args)
         args, self.input_positions = self._through_identity(args, self._on_input_gradients)
         return args
 
     def setup_output_hook(self, result):
-        """Route a tensor, or the tensors of a tuple, through the output node; returns what the module returns."""
+        """Route a tensor, or the tensors of a tuple, through the output node.
+
+        Returns what the module returns.
+        """
         outputs = result if isinstance(result, tuple) else (result,)
         self.output_count = len(outputs)
         outputs, self.output_positions = self._through_identity(outputs, self._on_output_gradients)
@@ -142,7 +153,7 @@ class BackwardHook:
         node = next(tensor.grad_fn for tensor in wrapped if tensor.grad_fn is not None)
         node.register_hook(hook)
         replaced = list(values)
-        for position, tensor in zip(positions, wrapped):
+        for position, tensor in zip(positions, wrapped, strict=True):
             replaced[position] = tensor
         # A namedtuple of outputs stays one.
         return (tuple(replaced) if type(values) is tuple else type(values)(*replaced)), positions
@@ -151,7 +162,7 @@ class BackwardHook:
     def _spread(positions, gradients, count):
         """Gradients at their arguments' positions, None where an argument was not a tensor."""
         spread = [None] * count
-        for position, gradient in zip(positions, gradients):
+        for position, gradient in zip(positions, gradients, strict=True):
             spread[position] = gradient
         return tuple(spread)
 
@@ -167,19 +178,21 @@ class BackwardHook:
         return tuple(grad_outputs[position] for position in self.output_positions)
 
     def _without_input_gradients(self):
-        """No input requires a gradient, so no input node exists: the hooks run here, and have nothing to replace."""
+        """No input requires a gradient, so there is no input node: the hooks run with nothing to replace."""
         if self.user_hooks:
             warnings.warn(
-                "Full backward hook is firing when gradients are computed with respect to module outputs since no "
-                "inputs require gradients.",
+                "Full backward hook is firing when gradients are computed with respect to module outputs "
+                "since no inputs require gradients.",
                 stacklevel=5,
             )
         for hook in self.user_hooks:
             answer = hook(self.module, (None,) * self.input_count, self.grad_outputs)
-            if answer is not None and not (isinstance(answer, tuple) and all(item is None for item in answer)):
+            if answer is not None and not (
+                isinstance(answer, tuple) and all(item is None for item in answer)
+            ):
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None "
-                    "for all gradients."
+                    "Backward hook for Modules where no input requires gradient should always return None "
+                    "or None for all gradients."
                 )
         self.grad_outputs = None
 
@@ -197,7 +210,7 @@ class BackwardHook:
 
 
 def _replaced_by(answer, gradients, what, name):
-    """The gradients to go on with after a hook's answer: its own when it gave some, checked for their number."""
+    """The gradients to go on with: the hook's answer if it gave any, checked for their number."""
     if answer is None:
         return gradients
     if not isinstance(answer, tuple):

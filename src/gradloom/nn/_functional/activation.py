@@ -75,7 +75,9 @@ def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
     return ops.leaky_relu_(input, negative_slope) if inplace else ops.leaky_relu(input, negative_slope)
 
 
-def rrelu(input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False):
+def rrelu(
+    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+):
     """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean otherwise."""
     return (ops.rrelu_ if inplace else ops.rrelu)(input, lower, upper, training)
 
@@ -130,8 +132,8 @@ def softsign(input):
 def _softmax_dim(name, ndim):
     """The dimension that softmax took in its earliest versions when none was given; warns."""
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. "
-        "Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+        "argument.",
         stacklevel=3,
     )
     return 0 if ndim in (0, 1, 3) else 1
@@ -159,7 +161,7 @@ def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None)
 
 
 def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
-    """A sample of the Gumbel-softmax distribution of temperature `tau` (Jang et al. 2017; Maddison et al. 2017).
+    """A sample of the Gumbel-softmax distribution of temperature `tau` (Jang et al. 2017).
 
     With `hard` it is one-hot, with the gradient of the soft sample.
     """

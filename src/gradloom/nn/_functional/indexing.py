@@ -28,7 +28,9 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ):
-    """The rows of `weight` (rows, features) at the indices `input`, of any shape; the result appends `features`.
+    """The rows of `weight` (rows, features) at the indices `input`, of any shape.
+
+    The result appends `features`.
 
     Arguments:
         padding_idx: a row that gets no gradient.
@@ -59,18 +61,21 @@ def embedding_bag(
 ):
     """Sums, means or maxima of bags of rows of `weight`, without the rows in between.
 
-    `input` is (bags, length), or flat with `offsets` telling where each bag begins. `per_sample_weights`, of input's
-    shape, weighs the rows of a sum. Raises ValueError and NotImplementedError for arguments that do not fit together.
+    `input` is (bags, length), or flat with `offsets` telling where each bag begins. `per_sample_weights`, of
+    input's shape, weighs the rows of a sum. Raises ValueError and NotImplementedError for arguments that do
+    not fit together.
     """
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
-            f"same shape as the input ({input.shape})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must "
+            f"have the same shape as the input ({input.shape})"
         )
     if input.dim() == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed "
-                             "length sequences.")
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated as a mini-batch of fixed "
+                "length sequences."
+            )
         offsets = gl.arange(0, input.numel(), input.shape[1], dtype=input.dtype, device=input.device)
         input = input.reshape(-1)
         if per_sample_weights is not None:
@@ -87,11 +92,13 @@ def embedding_bag(
     if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError("max mode does not support scaling the gradient by the frequency, nor sparse weights")
+        raise ValueError(
+            "max mode does not support scaling the gradient by the frequency, nor sparse weights"
+        )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-            f"(got mode='{mode}')."
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}')."
         )
     if max_norm is not None:
         with gl.no_grad():

@@ -1,7 +1,7 @@
-"""Loss functions: reductions by name, the deprecated flags, and shapes that are checked or broadcast with a warning.
+"""Loss functions: reductions by name, deprecated flags, shapes checked or broadcast with a warning.
 
-Every function takes `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. The old flags
-`size_average` and `reduce` are still understood, with a warning, and win over it.
+Every function takes `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. The old
+flags `size_average` and `reduce` are still understood, with a warning, and win over it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _same_shape(input, target):
         return input, target
     warnings.warn(
         f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
-        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same "
+        "size.",
         stacklevel=3,
     )
     return gl.broadcast_tensors(input, target)
@@ -95,7 +96,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ):
-    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or class probabilities (N, C, ...)."""
+    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...)."""
     number = resolve(reduction, size_average, reduce)
     return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
@@ -118,14 +119,14 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mea
     return _weighted(ops.l1_loss(input, target, 0), weight, reduction)
 
 
-def smooth_l1_loss(
-    input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0
-):
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0):
     """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere."""
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     # With no quadratic part the quotient would be 0 / 0.
-    return ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
+    return (
+        ops.l1_loss(input, target, number) if beta == 0.0 else ops.smooth_l1_loss(input, target, number, beta)
+    )
 
 
 def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None):
@@ -137,12 +138,15 @@ def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weigh
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
-    """-(t * log(x) + (1 - t) * log(1 - x)); the logarithms are clipped at -100. ValueError for unequal shapes."""
+    """-(t * log(x) + (1 - t) * log(1 - x)).
+
+    The logarithms are clipped at -100. ValueError for unequal shapes.
+    """
     number = resolve(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
-            "Please ensure they have the same size."
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
+            "deprecated. Please ensure they have the same size."
         )
     if weight is not None:
         weight = weight.expand_as(target)
@@ -168,9 +172,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean
         reduction = legacy_get_string(size_average, reduce)
     if reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
-            "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the "
-            "same as 'batchmean' in the next major release.",
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' "
+            "will be changed to behave the same as 'batchmean' in the next major release.",
             stacklevel=2,
         )
     batchmean = reduction == "batchmean"
@@ -198,7 +202,8 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6,
     """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
 
     Arguments:
-        var: a number, or a tensor of input's shape, or of it without (or with size one in) the last dimension.
+        var: a number, or a tensor of input's shape, or of it without (or with size one in) the last
+            dimension.
     """
     if not isinstance(var, gl.Tensor):
         var = gl.full(input.shape, var, dtype=input.dtype, device=input.device) if var >= 0 else None
@@ -263,7 +268,7 @@ def multi_margin_loss(
     reduce=None,
     reduction: str = "mean",
 ):
-    """Mean over the classes but the target's of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
+    """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
     number = resolve(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -285,7 +290,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction: s
 def multilabel_soft_margin_loss(
     input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"
 ):
-    """Binary cross entropy of sigmoid(input) with `target`, averaged over the classes (the last dimension)."""
+    """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes."""
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
     get_enum(reduction)

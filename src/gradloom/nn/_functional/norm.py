@@ -25,7 +25,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ):
-    """Normalise each channel of (batch, channels, *) by its statistics over the batch, or by the running ones.
+    """Normalise each channel of (batch, channels, *) by the batch's statistics or the running ones.
 
     Arguments:
         running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
@@ -35,7 +35,9 @@ def batch_norm(
     if training:
         values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
         if values == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {input.shape}"
+            )
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
 
@@ -58,19 +60,27 @@ def instance_norm(
         for size in input.shape[2:]:
             spatial *= size
         if spatial == 1:
-            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+            raise ValueError(
+                f"Expected more than 1 spatial element when training, got input size {input.shape}"
+            )
     return ops.instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
     )
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
-    """Normalise over the last dimensions, whose sizes `normalized_shape` are; weight and bias have that shape."""
+    """Normalise over the last dimensions, whose sizes `normalized_shape` are.
+
+    Weight and bias have that shape.
+    """
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
-    """Divide by the root mean square over the last dimensions; `eps` defaults to the dtype's machine epsilon."""
+    """Divide by the root mean square over the last dimensions.
+
+    `eps` defaults to the dtype's machine epsilon.
+    """
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -85,12 +95,14 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
     for size in input.shape[2:]:
         values *= size
     if values == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
     return ops.group_norm(input, num_groups, weight, bias, eps, True)
 
 
 def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
-    """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    """Divide by (k + alpha * mean of squares over `size` adjacent channels) ** beta (Krizhevsky 2012)."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if input.numel() == 0:

@@ -1,4 +1,4 @@
-"""The operators as `gradloom.nn` calls them: looked up on first use, with a clear error for one that does not exist."""
+"""The operators as `gradloom.nn` calls them: found on first use, with a clear error for a missing one."""
 
 from gradloom import _operators
 
@@ -10,5 +10,7 @@ def __getattr__(name):
     try:
         found = globals()[name] = getattr(_operators, name)
     except AttributeError:
-        raise NotImplementedError(f"gradloom has no operator '{name}' yet (see native_functions.yaml)") from None
+        raise NotImplementedError(
+            f"gradloom has no operator '{name}' yet (see native_functions.yaml)"
+        ) from None
     return found

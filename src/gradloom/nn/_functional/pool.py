@@ -34,7 +34,13 @@ __all__ = [
 
 
 def max_pool1d(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
     """Maxima over windows of (batch, channels, length); with `return_indices` also where they are."""
     stride = () if stride is None else stride
@@ -43,7 +49,13 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
     """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are."""
     stride = () if stride is None else stride
@@ -52,30 +64,57 @@ def max_pool2d(
 
 
 def max_pool3d(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
-    """Maxima over windows of (batch, channels, depth, height, width); with `return_indices` also where they are."""
+    """Maxima over windows of (batch, channels, depth, height, width).
+
+    With `return_indices` also where they are.
+    """
     stride = () if stride is None else stride
     pool = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool1d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
     """`max_pool1d` with the indices, whatever `return_indices` says."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
     """`max_pool2d` with the indices, whatever `return_indices` says."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ):
     """`max_pool3d` with the indices, whatever `return_indices` says."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -86,11 +125,16 @@ def _tuple(value, count):
 
 
 def _output_size(input, output_size, count):
-    """The sizes asked for, with None filled in by the input's own; a single number stands for all dimensions."""
+    """The sizes asked for, with None filled in by the input's own.
+
+    A single number stands for all dimensions.
+    """
     wanted = _tuple(output_size, count)
     if None not in wanted:
         return output_size
-    return tuple(size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :]))
+    return tuple(
+        size if want is None else want for want, size in zip(wanted, input.shape[-len(wanted) :], strict=True)
+    )
 
 
 def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
@@ -100,13 +144,19 @@ def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
 
 
 def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
-    """Maxima over as many windows as `output_size` says (None keeps a size); optionally with their indices."""
+    """Maxima over as many windows as `output_size` says (None keeps a size).
+
+    Optionally with their indices.
+    """
     both = ops.adaptive_max_pool2d(input, _output_size(input, output_size, 2))
     return both if return_indices else both[0]
 
 
 def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
-    """Maxima over as many windows as `output_size` says (None keeps a size); optionally with their indices."""
+    """Maxima over as many windows as `output_size` says (None keeps a size).
+
+    Optionally with their indices.
+    """
     both = ops.adaptive_max_pool3d(input, _output_size(input, output_size, 3))
     return both if return_indices else both[0]
 
@@ -164,9 +214,11 @@ def lp_pool3d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool
 
 def _fractional(input, kernel_size, output_size, output_ratio, samples, dims, pool):
     if output_size is None and output_ratio is None:
-        raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
+        raise ValueError(
+            f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio"
+        )
     if output_size is None:
-        sizes = zip(input.shape[-dims:], _tuple(output_ratio, dims))
+        sizes = zip(input.shape[-dims:], _tuple(output_ratio, dims), strict=True)
         output_size = tuple(int(size * ratio) for size, ratio in sizes)
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.shape[0]
@@ -175,45 +227,69 @@ def _fractional(input, kernel_size, output_size, output_ratio, samples, dims, po
 
 
 def fractional_max_pool2d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices: bool = False,
+    _random_samples=None,
 ):
-    """Fractional max pooling (Graham 2014) to a size or a ratio of the input's size, with the maxima's indices."""
+    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d
     )
 
 
 def fractional_max_pool3d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices: bool = False,
+    _random_samples=None,
 ):
-    """Fractional max pooling (Graham 2014) to a size or a ratio of the input's size, with the maxima's indices."""
+    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d
     )
 
 
 def fractional_max_pool2d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices: bool = False,
+    _random_samples=None,
 ):
     """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
-    both = fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    both = fractional_max_pool2d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
     return both if return_indices else both[0]
 
 
 def fractional_max_pool3d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices: bool = False,
+    _random_samples=None,
 ):
     """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
-    both = fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+    both = fractional_max_pool3d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
     return both if return_indices else both[0]
 
 
 def _unpool_size(input, kernel, stride, padding, output_size):
-    """Spatial sizes of an unpooled result: the smallest that fit, or the given ones when they could be pooled so."""
+    """Spatial sizes of an unpooled result: the smallest that fit, or the given ones if possible."""
     dims = len(kernel)
     default = [
         (size - 1) * step + window - 2 * pad
-        for size, step, window, pad in zip(input.shape[-dims:], stride, kernel, padding)
+        for size, step, window, pad in zip(input.shape[-dims:], stride, kernel, padding, strict=True)
     ]
     if output_size is None:
         return default
@@ -221,13 +297,14 @@ def _unpool_size(input, kernel, stride, padding, output_size):
         output_size = output_size[2:]
     if len(output_size) != dims:
         raise ValueError(
-            f"output_size should be a sequence containing {dims} or {dims + 2} elements, "
-            f"but it has a length of '{len(output_size)}'"
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a "
+            f"length of '{len(output_size)}'"
         )
-    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride)):
+    for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=True)):
         if not usual - step < asked < usual + step:
             raise ValueError(
-                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"
+                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and "
+                f"{usual + step})"
             )
     return list(output_size)
 
@@ -245,7 +322,9 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
     """The inverse of `max_pool2d` where the maxima were, zero elsewhere."""
     kernel = _tuple(kernel_size, 2)
     stride = kernel if stride is None else _tuple(stride, 2)
-    return ops.max_unpool2d(input, indices, _unpool_size(input, kernel, stride, _tuple(padding, 2), output_size))
+    return ops.max_unpool2d(
+        input, indices, _unpool_size(input, kernel, stride, _tuple(padding, 2), output_size)
+    )
 
 
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):

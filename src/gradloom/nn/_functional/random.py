@@ -30,13 +30,17 @@ def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool =
 
 
 def _channels(input, p, training, inplace, dims, name):
-    """Drop whole channels of (batch, channels, *dims); an input without the batch dimension gets one meanwhile."""
+    """Drop whole channels of (batch, channels, *dims).
+
+    An input without the batch dimension gets one meanwhile.
+    """
     _check(p)
     if input.dim() not in (dims + 1, dims + 2):
         message = (
-            f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will result in an error in a "
-            f"future release. To retain the behavior and silence this warning, please use dropout instead. Note that "
-            f"{name} exists to provide channel-wise dropout on inputs with {dims} spatial dimensions."
+            f"{name}: Received a {input.dim()}-D input to {name}, which is deprecated and will result in an "
+            "error in a future release. To retain the behavior and silence this warning, please use dropout "
+            f"instead. Note that {name} exists to provide channel-wise dropout on inputs with {dims} "
+            "spatial dimensions."
         )
         warnings.warn(message, stacklevel=3)
     batched = input.dim() != dims + 1
@@ -57,8 +61,9 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
     _check(p)
     if input.dim() == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
-            "- input is interpreted as shape (N, C, L), where C is the channel dim. Please use dropout1d instead.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
+            "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. Please use "
+            "dropout1d instead.",
             stacklevel=2,
         )
         return (ops.feature_dropout_ if inplace else ops.feature_dropout)(input, p, training)

@@ -1,4 +1,4 @@
-"""Padding, sliding windows and resampling: sizes completed and checked, then the operator for the dimension."""
+"""Padding, sliding windows and resampling: arguments completed, then the operator for the dimension."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
     if mode == "constant":
         if len(pad) % 2 or len(pad) > 2 * input.dim():
             raise RuntimeError(
-                "Padding length must be divisible by 2 and at most twice the number of dimensions of the input; "
-                f"got {len(pad)} numbers for {input.dim()} dimensions"
+                "Padding length must be divisible by 2 and at most twice the number of dimensions of the "
+                f"input; got {len(pad)} numbers for {input.dim()} dimensions"
             )
         return ops.constant_pad_nd(input, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
@@ -62,7 +62,11 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 
 _MODES_BY_DIM = {
-    3: {"nearest": "upsample_nearest1d", "nearest-exact": "_upsample_nearest_exact1d", "linear": "upsample_linear1d"},
+    3: {
+        "nearest": "upsample_nearest1d",
+        "nearest-exact": "_upsample_nearest_exact1d",
+        "linear": "upsample_linear1d",
+    },
     4: {
         "nearest": "upsample_nearest2d",
         "nearest-exact": "_upsample_nearest_exact2d",
@@ -87,11 +91,15 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ):
-    """Resample (N, C, *spatial) to `size`, or by `scale_factor`; each is a number or one per spatial dimension.
+    """Resample (N, C, *spatial) to `size`, or by `scale_factor`.
+
+    Each is a number or one per spatial dimension.
 
     Arguments:
-        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear" (5-d), "area".
-        align_corners: for the linear and cubic modes: whether the corner elements' centres stay where they are.
+        mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear"
+            (5-d), "area".
+        align_corners: for the linear and cubic modes: whether the corner elements' centres stay where they
+            are.
         recompute_scale_factor: use the scale that the rounded output size implies.
         antialias: smooth before reducing ("bilinear" and "bicubic").
     """
@@ -99,8 +107,8 @@ def interpolate(
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: "
-                "linear | bilinear | bicubic | trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | "
+                "bicubic | trilinear"
             )
     elif align_corners is None:
         align_corners = False
@@ -117,13 +125,14 @@ def interpolate(
     name = _MODES_BY_DIM.get(input.dim(), {}).get(mode)
     if name is None:
         raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            f"{input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact "
-            f"(got {mode})"
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: "
+            f"nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
         )
     if antialias:
         if mode not in ("bilinear", "bicubic") or input.dim() != 4:
-            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor")
+            raise ValueError(
+                "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor"
+            )
         name = f"_{name}_aa"
     resample = getattr(ops, name)
     if mode in _ALIGNABLE:
@@ -132,26 +141,30 @@ def interpolate(
 
 
 def _sizes_and_scales(input, size, scale_factor, spatial):
-    """The output's spatial sizes, and the scale of each dimension (only meaningful when scales were given)."""
+    """The output's spatial sizes, and the scale of each dimension (None unless scales were given)."""
     given = size if size is not None else scale_factor
     if isinstance(given, (tuple, list)):
         if len(given) != spatial:
             raise ValueError(
-                f"Input and output must have the same number of spatial dimensions, but got input with spatial "
-                f"dimensions of {list(input.shape[2:])} and {'output size' if size is not None else 'scale factors'} "
-                f"of {list(given)}."
+                "Input and output must have the same number of spatial dimensions, but got input with "
+                f"spatial dimensions of {list(input.shape[2:])} and "
+                f"{'output size' if size is not None else 'scale factors'} of {list(given)}."
             )
         given = list(given)
     else:
         given = [given] * spatial
     if size is not None:
         return given, [None] * spatial
-    return [math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given)], given
+    return [
+        math.floor(float(extent) * scale) for extent, scale in zip(input.shape[2:], given, strict=True)
+    ], given
 
 
 def _area(input, sizes, spatial):
     if spatial not in (1, 2, 3):
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)")
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)"
+        )
     return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, sizes)
 
 
@@ -166,7 +179,8 @@ def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_c
 def upsample_nearest(input, size=None, scale_factor=None):
     """Deprecated: `interpolate` with the mode "nearest"."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -174,7 +188,8 @@ def upsample_nearest(input, size=None, scale_factor=None):
 def upsample_bilinear(input, size=None, scale_factor=None):
     """Deprecated: `interpolate` with the mode "bilinear" and aligned corners."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -186,7 +201,7 @@ _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 def grid_sample(
     input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ):
-    """Values of (N, C, *spatial) at the positions `grid` (N, *out, dims), whose coordinates run from -1 to 1."""
+    """Values of (N, C, *spatial) at positions `grid` (N, *out, dims), with coordinates from -1 to 1."""
     if mode not in _SAMPLING:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
@@ -207,18 +222,19 @@ def grid_sample(
 
 
 def affine_grid(theta, size, align_corners: bool | None = None):
-    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output of `size` (N, C, *spatial)."""
+    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output (N, C, *spatial)."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     spatial = len(size) - 2
     if spatial not in (2, 3):
         raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got "
+            f"size {size}."
         )
     if theta.dim() != 3 or theta.shape[-2:] != (spatial, spatial + 1):
         raise ValueError(
-            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size {size}. "
-            f"Got {theta.shape}."
+            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size "
+            f"{size}. Got {theta.shape}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

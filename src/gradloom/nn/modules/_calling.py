@@ -1,7 +1,8 @@
 """Calling a module, and every hook that may run around its forward and backward.
 
-Order of one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks, the
-module's forward hooks; in backward the full backward pre-hooks and then the full backward hooks, global ones first.
+Order of one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks,
+the module's forward hooks; in backward the full backward pre-hooks and then the full backward hooks, global
+ones first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _global_registration_hooks = {"module": OrderedDict(), "parameter": OrderedDict(
 
 
 class _GlobalBackwardKind:
-    """Whether the global backward hooks are full ones (True), deprecated ones (False) or there are none (None)."""
+    """Whether the global backward hooks are full ones (True), deprecated ones (False) or there are none
+    (None)."""
 
     is_full: bool | None = None
 
@@ -40,18 +42,27 @@ def _add(hooks, hook, flags=(), prepend=False):
 
 
 def register_module_forward_pre_hook(hook) -> RemovableHandle:
-    """Call `hook(module, args)` before the forward of every module; it may return new positional arguments."""
+    """Call `hook(module, args)` before the forward of every module.
+
+    It may return new positional arguments.
+    """
     return _add(_global_forward_pre_hooks, hook)
 
 
-def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Call `hook(module, args, output)` after the forward of every module; it may return another output.
 
-    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` also when the forward
-    or another hook raised.
+    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` also when the
+    forward or another hook raised.
     """
     flags = _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
-    return _add(_global_forward_hooks, hook, [f for f, on in zip(flags, (with_kwargs, always_call)) if on])
+    return _add(
+        _global_forward_hooks,
+        hook,
+        [f for f, on in zip(flags, (with_kwargs, always_call), strict=True) if on],
+    )
 
 
 def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
@@ -60,24 +71,30 @@ def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
 
 
 def register_module_full_backward_hook(hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs have been computed."""
+    """Call `hook(module, grad_input, grad_output)` once the gradients of a module's inputs are computed."""
     _claim_global_backward(True)
     return _add(_global_backward_hooks, hook)
 
 
 def register_module_backward_hook(hook) -> RemovableHandle:
-    """Deprecated: like `register_module_full_backward_hook`, but on the last autograd node of the forward only."""
+    """Deprecated: `register_module_full_backward_hook`, but on the last node of the forward only."""
     _claim_global_backward(False)
     return _add(_global_backward_hooks, hook)
 
 
 def register_module_module_registration_hook(hook) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a child module is registered; it may return another child."""
+    """Call `hook(module, name, submodule)` whenever a child module is registered.
+
+    It may return another child.
+    """
     return _add(_global_registration_hooks["module"], hook)
 
 
 def register_module_parameter_registration_hook(hook) -> RemovableHandle:
-    """Call `hook(module, name, param)` whenever a parameter is registered; it may return another parameter."""
+    """Call `hook(module, name, param)` whenever a parameter is registered.
+
+    It may return another parameter.
+    """
     return _add(_global_registration_hooks["parameter"], hook)
 
 
@@ -108,7 +125,8 @@ class Calling:
     """`module(...)`, and the registration of the hooks that run around it."""
 
     def __call__(self, *args, **kwargs):
-        # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several times slower.
+        # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several
+        # times slower.
         members = self.__dict__
         if (
             members["_forward_hooks"]
@@ -128,7 +146,9 @@ class Calling:
 
     def forward(self, *input):
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     def register_forward_pre_hook(
         self, hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -136,8 +156,8 @@ class Calling:
         """Call `hook(module, args)` before every forward.
 
         It may return the positional arguments to use instead (one value or a tuple). With `with_kwargs` it is
-        `hook(module, args, kwargs)` and may return a pair (args, kwargs). With `prepend` it runs before the hooks
-        that this module has already.
+        `hook(module, args, kwargs)` and may return a pair (args, kwargs). With `prepend` it runs before the
+        hooks that this module has already.
         """
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return _add(self._forward_pre_hooks, hook, flags, prepend)
@@ -147,8 +167,8 @@ class Calling:
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after every forward; it may return another output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when the
-        forward raised; with `prepend` it runs before the hooks that this module has already.
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when
+        the forward raised; with `prepend` it runs before the hooks that this module has already.
         """
         flags = []
         if with_kwargs:
@@ -158,20 +178,23 @@ class Calling:
         return _add(self._forward_hooks, hook, flags, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before the input gradients are computed; it may return other gradients."""
+        """Call `hook(module, grad_output)` before the input gradients are computed.
+
+        It may return other gradients.
+        """
         return _add(self._backward_pre_hooks, hook, (), prepend)
 
     def register_full_backward_hook(self, hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` once the input gradients are computed.
 
-        Both are tuples with an entry for every positional argument or output, None for those that are not tensors.
-        The hook may return a tuple to be used instead of `grad_input`.
+        Both are tuples with an entry for every positional argument or output, None for those that are not
+        tensors. The hook may return a tuple to be used instead of `grad_input`.
         """
         self._claim_backward(True)
         return _add(self._backward_hooks, hook, (), prepend)
 
     def register_backward_hook(self, hook) -> RemovableHandle:
-        """Deprecated in favour of `register_full_backward_hook`: sees the last autograd node of the forward only."""
+        """Deprecated for `register_full_backward_hook`: sees the last node of the forward only."""
         self._claim_backward(False)
         return _add(self._backward_hooks, hook)
 
@@ -209,11 +232,13 @@ def _call_with_hooks(module, args, kwargs):
             for number, hook in hooks.items():
                 if number in always and number not in called:
                     try:
-                        hook(module, args, kwargs, None) if number in with_kwargs else hook(module, args, None)
+                        hook(module, args, kwargs, None) if number in with_kwargs else hook(
+                            module, args, None
+                        )
                     except Exception as error:
                         warnings.warn(
-                            "module forward hook with ``always_call=True`` raised an exception that was silenced as "
-                            f"another error was raised in forward: {error}",
+                            "module forward hook with ``always_call=True`` raised an exception that was "
+                            f"silenced as another error was raised in forward: {error}",
                             stacklevel=2,
                         )
         raise
@@ -241,7 +266,9 @@ def _hooked_forward(module, args, kwargs, called):
         for number, hook in tuple(hooks.items()):
             if number in always:
                 called.add(number)
-            answer = hook(module, args, kwargs, result) if number in with_kwargs else hook(module, args, result)
+            answer = (
+                hook(module, args, kwargs, result) if number in with_kwargs else hook(module, args, result)
+            )
             if answer is not None:
                 result = answer
     if backward is not None:
@@ -269,7 +296,8 @@ def _run_forward_pre_hooks(module, args, kwargs):
                     continue
                 if not (isinstance(answer, tuple) and len(answer) == 2):
                     raise RuntimeError(
-                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}."
+                        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                        f"{answer}."
                     )
                 args, kwargs = answer
             else:
@@ -295,8 +323,9 @@ def _attach_partial_hooks(module, hooks, args, result):
     trouble = _partial_hook_trouble(args, result, node)
     if trouble:
         warnings.warn(
-            f"Using {trouble} is deprecated and will be removed in future versions. This hook will be missing some of "
-            "the grad_output or grad_input. Please use register_full_backward_hook to get the documented behavior.",
+            f"Using {trouble} is deprecated and will be removed in future versions. This hook will be "
+            "missing some of the grad_output or grad_input. Please use register_full_backward_hook to get "
+            "the documented behavior.",
             FutureWarning,
             stacklevel=4,
         )
@@ -306,10 +335,10 @@ def _partial_hook_trouble(args, result, node):
     """What a deprecated hook will miss here, in words; None when it sees all that a full hook would."""
     outputs = (result,) if isinstance(result, gl.Tensor) else result
     if not (isinstance(outputs, tuple) and all(isinstance(item, gl.Tensor) for item in outputs)):
-        return "non-full backward hooks on a Module that does not return a single Tensor or a tuple of Tensors"
+        return "non-full backward hooks on a Module that does not return a Tensor or a tuple of Tensors"
     inputs = (args,) if isinstance(args, gl.Tensor) else args
     if not (isinstance(inputs, tuple) and all(isinstance(item, gl.Tensor) for item in inputs)):
-        return "non-full backward hooks on a Module that does not take as input a single Tensor or a tuple of Tensors"
+        return "non-full backward hooks on a Module that does not take a single Tensor or a tuple of Tensors"
     if any(item.grad_fn is not None and item.grad_fn is not node for item in outputs):
         return "a non-full backward hook when outputs are generated by different autograd Nodes"
     following = {entry[0] for entry in node.next_functions}

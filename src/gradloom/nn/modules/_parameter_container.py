@@ -68,7 +68,9 @@ class ParameterList(Module):
     def extend(self, values):
         """Add the values of an iterable at the end; returns the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError(
+                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
+            )
         for value in values:
             self.append(value)
         return self
@@ -77,7 +79,8 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         return "\n".join(
-            "  " + _described(position, value, lambda tensor: tensor.dtype) for position, value in enumerate(self)
+            "  " + _described(position, value, lambda tensor: tensor.dtype)
+            for position, value in enumerate(self)
         )
 
     def __repr__(self):
@@ -103,8 +106,8 @@ class ParameterDict(Module):
     def _attribute(self, key):
         if not isinstance(key, str):
             raise TypeError(
-                "Index given to ParameterDict cannot be used as a key as it is not a string "
-                f"(type is '{type(key).__name__}')."
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}')."
             )
         return key
 
@@ -185,8 +188,8 @@ class ParameterDict(Module):
         """
         if not isinstance(parameters, Iterable):
             raise TypeError(
-                "ParametersDict.update should be called with an iterable of key/value pairs, "
-                f"but got {type(parameters).__name__}"
+                "ParametersDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(parameters).__name__}"
             )
         from collections import OrderedDict
 
@@ -214,7 +217,9 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join("  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items())
+        return "\n".join(
+            "  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items()
+        )
 
     def __repr__(self):
         return _listed(self)
@@ -225,10 +230,14 @@ class ParameterDict(Module):
 
 def _checked_pair(number, pair):
     if not isinstance(pair, Iterable):
-        raise TypeError(f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}")
+        raise TypeError(
+            f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}"
+        )
     pair = tuple(pair)
     if len(pair) != 2:
-        raise ValueError(f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required")
+        raise ValueError(
+            f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required"
+        )
     return pair
 
 

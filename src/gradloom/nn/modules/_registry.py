@@ -1,24 +1,28 @@
 """How a module keeps its parts: attributes that are parameters, buffers or child modules.
 
-The parts live in three dictionaries, `_parameters`, `_buffers` and `_modules`; a name is in one of them at most, or is
-an ordinary attribute. Assigning to an attribute sorts the value into the right one (`Registry.__setattr__`).
+The parts live in three dictionaries, `_parameters`, `_buffers` and `_modules`; a name is in one of them at
+most, or is an ordinary attribute. Assigning to an attribute sorts the value into the right one
+(`Registry.__setattr__`).
 """
 
 from __future__ import annotations
 
-import gradloom as gl
 from gradloom.nn.modules import _calling
 from gradloom.nn.parameter import Buffer, Parameter
 from gradloom.tensor import Tensor
 
 
 def typename(value) -> str:
-    """How messages name the type of `value`: a class by its qualified name, a tensor by its dtype's tensor type."""
+    """How messages name the type of `value`: a class by its qualified name, a tensor by its tensor type."""
     if isinstance(value, Tensor) and not isinstance(value, type):
         return value.type()
     kind = value if isinstance(value, type) else type(value)
     module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__builtin__", None, "") else f"{module}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if module in ("builtins", "__builtin__", None, "")
+        else f"{module}.{kind.__qualname__}"
+    )
 
 
 class Registry:
@@ -27,22 +31,22 @@ class Registry:
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under `name`; None reserves the name (it is then absent from the state_dict).
 
-        Raises TypeError for another kind of value, KeyError for a name that is taken or malformed, ValueError for a
-        tensor that is the result of an operation.
+        Raises TypeError for another kind of value, KeyError for a name that is taken or malformed, ValueError
+        for a tensor that is the result of an operation.
         """
         _require_dictionary(self, "_parameters", "parameter")
         _check_name(self, name, "parameter", self.__dict__["_parameters"])
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                    "(torch.nn.Parameter or None required)"
+                    f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or "
+                    "None required)"
                 )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
-                    f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
-                    "forward() method."
+                    f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
+                    "the forward() method."
                 )
             param = _calling.registered("parameter", self, name, param)
         self._parameters[name] = param
@@ -59,7 +63,8 @@ class Registry:
         _check_name(self, name, "buffer", self.__dict__["_buffers"])
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None "
+                "required)"
             )
         self._buffers[name] = _calling.registered("buffer", self, name, tensor)
         if persistent:
@@ -81,7 +86,10 @@ class Registry:
         self.add_module(name, module)
 
     def get_submodule(self, target: str):
-        """The descendant at the dotted path `target`; the empty path is the module itself. AttributeError if none."""
+        """The descendant at the dotted path `target`.
+
+        The empty path is the module itself. AttributeError if none.
+        """
         module = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -94,8 +102,9 @@ class Registry:
     def set_submodule(self, target: str, module, strict: bool = False) -> None:
         """Put `module` at the dotted path `target`, in place of what is there.
 
-        With `strict` only an existing child is replaced; otherwise a new name may be added to an existing parent.
-        Raises ValueError for an empty path or another kind of value, AttributeError for a path through a non-module.
+        With `strict` only an existing child is replaced; otherwise a new name may be added to an existing
+        parent. Raises ValueError for an empty path or another kind of value, AttributeError for a path
+        through a non-module.
         """
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
@@ -149,7 +158,8 @@ class Registry:
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None "
+                    "expected)"
                 )
             self.register_parameter(name, None)
         elif isinstance(value, Registry):
@@ -160,8 +170,8 @@ class Registry:
         elif "_modules" in members and name in members["_modules"]:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' "
-                    "(torch.nn.Module or None expected)"
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None "
+                    "expected)"
                 )
             members["_modules"][name] = _calling.registered("module", self, name, None)
         elif isinstance(value, Buffer) or name in members.get("_buffers", ()):
@@ -172,8 +182,8 @@ class Registry:
     def _assign_buffer(self, name, value):
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' "
-                "(torch.nn.Buffer, torch.Tensor or None expected)"
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or "
+                "None expected)"
             )
         _require_dictionary(self, "_buffers", "buffer")
         if isinstance(value, Buffer):

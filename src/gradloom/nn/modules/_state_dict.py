@@ -14,7 +14,7 @@ _EXTRA_STATE = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` returns: keys that the dictionary lacked, and keys that the module does not have."""
+    """What `load_state_dict` returns: keys that the dictionary lacked, keys that the module lacks."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 
 
 class _LoadPreHook:
-    """A hook on loading that may also be given its module, which it refers to weakly (the module holds the hook)."""
+    """A hook on loading that may be given its module, held weakly because the module holds the hook."""
 
     def __init__(self, hook, module=None):
         self.hook = hook
@@ -59,7 +59,8 @@ class StateDict:
         """The parameters and persistent buffers of this module and its descendants by dotted name.
 
         Arguments:
-            destination: dictionary to fill; a new one by default. Its attribute `_metadata` holds module versions.
+            destination: dictionary to fill; a new one by default. Its attribute `_metadata` holds module
+                versions.
             prefix: put before every name.
             keep_vars: give the parameters themselves; by default tensors that share their values, detached.
         """
@@ -67,7 +68,7 @@ class StateDict:
             warnings.warn(
                 "Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2
             )
-            given = dict(zip(("destination", "prefix", "keep_vars"), args))
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = given.get("destination", destination) if destination is None else destination
             prefix = given.get("prefix", prefix) if prefix == "" else prefix
             keep_vars = given.get("keep_vars", keep_vars) if keep_vars is False else keep_vars
@@ -108,17 +109,20 @@ class StateDict:
                 yield name, buffer
 
     def get_extra_state(self):
-        """State besides tensors, stored in the state_dict under "_extra_state"; a class that has some defines this."""
+        """State besides tensors, stored in the state_dict under "_extra_state".
+
+        A class that has some defines this.
+        """
         raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called: "
-            "a module with extra state defines get_extra_state itself."
+            "Reached a code path in Module.get_extra_state() that should never be called: a module with "
+            "extra state defines get_extra_state itself."
         )
 
     def set_extra_state(self, state) -> None:
         """Take back what `get_extra_state` gave; a class that has extra state defines this."""
         raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called: "
-            "a module with extra state defines set_extra_state itself."
+            "Reached a code path in Module.set_extra_state() that should never be called: a module with "
+            "extra state defines set_extra_state itself."
         )
 
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
@@ -127,10 +131,12 @@ class StateDict:
         Arguments:
             state_dict: mapping from dotted name to tensor.
             strict: raise when its keys are not exactly those of `self.state_dict()`.
-            assign: put the given tensors in place of the present ones (they keep dtype and device) instead of copying.
+            assign: put the given tensors in place of the present ones (they keep dtype and device) instead of
+                copying.
 
-        Returns a named tuple (missing_keys, unexpected_keys). Raises TypeError for something that is not a mapping
-        and RuntimeError, with all problems listed, for keys (when strict), sizes and values that do not fit.
+        Returns a named tuple (missing_keys, unexpected_keys). Raises TypeError for something that is not a
+        mapping and RuntimeError, with all problems listed, for keys (when strict), sizes and values that do
+        not fit.
         """
         from collections.abc import Mapping
 
@@ -153,10 +159,11 @@ class StateDict:
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ):
-        """Take this module's own state (not its children's) from `state_dict`, whose keys begin with `prefix`.
+        """Take this module's own state (not its children's) from `state_dict`, whose keys begin with
+        `prefix`.
 
-        Problems are appended to the three lists. `local_metadata` is what the saving module's class noted, with
-        "assign_to_params_buffers" telling whether tensors are assigned rather than copied.
+        Problems are appended to the three lists. `local_metadata` is what the saving module's class noted,
+        with "assign_to_params_buffers" telling whether tensors are assigned rather than copied.
         """
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -191,7 +198,10 @@ class StateDict:
         return _store(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting; it may change state_dict in place."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after collecting.
+
+        It may change state_dict in place.
+        """
         hook._from_public_api = True
         return _store(self._state_dict_hooks, hook)
 
@@ -199,14 +209,16 @@ class StateDict:
         """Like `register_state_dict_post_hook`, but the hook may return another dictionary."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered via "
-                "register_state_dict_post_hook"
+                "Cannot register the same function as the state dict post hook that was previously "
+                "registered via register_state_dict_post_hook"
             )
         return _store(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
-        before this module takes its own state from state_dict."""
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs)`
+        before this module takes its own state from state_dict.
+        """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
@@ -221,7 +233,7 @@ class StateDict:
 
 
 class _Loading:
-    """One call of `load_state_dict`: the dictionary, the mode, and what was found missing, unexpected or wrong."""
+    """One call of `load_state_dict`: the dictionary, the mode, and the problems found."""
 
     def __init__(self, state_dict, strict, assign):
         metadata = getattr(state_dict, "_metadata", None)
@@ -243,13 +255,15 @@ class _Loading:
         for name, child in module._modules.items():
             if child is not None:
                 inner = f"{prefix}{name}."
-                self.load(child, {key: value for key, value in state_dict.items() if key.startswith(inner)}, inner)
+                self.load(
+                    child, {key: value for key, value in state_dict.items() if key.startswith(inner)}, inner
+                )
         keys = _IncompatibleKeys(self.missing, self.unexpected)
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, keys) is not None:
                 raise AssertionError(
-                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                    "values, if incompatible_keys need to be modified, it should be done inplace."
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                    "return new values, if incompatible_keys need to be modified, it should be done inplace."
                 )
 
 
@@ -271,8 +285,8 @@ def _take(module, name, key, present, given, assign):
         given = given[0]
     if given.shape != present.shape:
         return (
-            f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in "
-            f"current model is {present.shape}."
+            f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape "
+            f"in current model is {present.shape}."
         )
     try:
         with gl.no_grad():
@@ -287,7 +301,8 @@ def _take(module, name, key, present, given, assign):
             setattr(module, name, given)
     except Exception as error:
         return (
-            f'While copying the parameter named "{key}", whose dimensions in the model are {present.shape} and whose '
-            f"dimensions in the checkpoint are {given.shape}, an exception occurred : {error.args}."
+            f'While copying the parameter named "{key}", whose dimensions in the model are {present.shape} '
+            f"and whose dimensions in the checkpoint are {given.shape}, an exception occurred : "
+            f"{error.args}."
         )
     return None

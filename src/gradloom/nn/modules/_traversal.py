@@ -13,7 +13,9 @@ class Traversal:
     def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
         modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
         )
         for module_prefix, module in modules:
             for name, member in get_members_fn(module):
@@ -24,12 +26,18 @@ class Traversal:
                 yield f"{module_prefix}.{name}" if module_prefix else name, member
 
     def parameters(self, recurse: bool = True):
-        """Iterate over the parameters of this module and, with `recurse`, of its descendants; each one once."""
+        """Iterate over the parameters of this module and, with `recurse`, of its descendants.
+
+        Each one once.
+        """
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
-        """Iterate over (dotted name, parameter); a shared one under its first name unless `remove_duplicate` is off."""
+        """Iterate over (dotted name, parameter).
+
+        A shared one under its first name unless `remove_duplicate` is off.
+        """
         yield from self._named_members(
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
@@ -41,7 +49,9 @@ class Traversal:
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
         """Iterate over (dotted name, buffer)."""
-        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def children(self):
         """Iterate over the immediate child modules, each one once."""
@@ -78,7 +88,10 @@ class Traversal:
                 yield from module.named_modules(memo, inner, remove_duplicate)
 
     def apply(self, fn):
-        """Call `fn` on every descendant, children before parents, and on this module last; returns the module."""
+        """Call `fn` on every descendant, children before parents, and on this module last.
+
+        Returns the module.
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -109,19 +122,21 @@ class Traversal:
     def to(self, *args, **kwargs):
         """Convert parameters and buffers: to(dtype), to(device), to(device, dtype) or to(other_tensor).
 
-        A dtype applies to the floating point and complex ones only. Returns the module. Raises TypeError for a dtype
-        that is neither.
+        A dtype applies to the floating point and complex ones only. Returns the module. Raises TypeError for
+        a dtype that is neither.
         """
         device, dtype, non_blocking = _parse_to(args, kwargs)
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
-                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+                    "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                    f"dtype={dtype}"
                 )
             if dtype.is_complex:
                 warnings.warn(
-                    "Complex modules are a new feature under active development whose design may change, and some "
-                    "modules might not work as expected when using complex tensors as parameters or buffers.",
+                    "Complex modules are a new feature under active development whose design may change, "
+                    "and some modules might not work as expected when using complex tensors as parameters "
+                    "or buffers.",
                     stacklevel=2,
                 )
 
@@ -162,7 +177,9 @@ class Traversal:
 
     def cuda(self, device=None):
         """Move all parameters and buffers to a CUDA device; raises where no such device is supported."""
-        return self.to("cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device)
+        return self.to(
+            "cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device
+        )
 
     def to_empty(self, *, device, recurse: bool = True):
         """Give all parameters and buffers uninitialised values on `device`."""

@@ -55,7 +55,9 @@ class _NormBase(Module):
         self.track_running_stats = track_running_stats
         where = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(gl.empty(num_features, **where)) if affine else None)
-        self.register_parameter("bias", Parameter(gl.empty(num_features, **where)) if affine and bias else None)
+        self.register_parameter(
+            "bias", Parameter(gl.empty(num_features, **where)) if affine and bias else None
+        )
         tracked = track_running_stats
         self.register_buffer("running_mean", gl.zeros(num_features, **where) if tracked else None)
         self.register_buffer("running_var", gl.ones(num_features, **where) if tracked else None)
@@ -161,12 +163,12 @@ class _InstanceNorm(_NormBase):
         if input.shape[channel_dim] != self.num_features:
             if self.affine:
                 raise ValueError(
-                    f"expected input's size at dim={channel_dim} to match num_features ({self.num_features}), "
-                    f"but got: {input.shape[channel_dim]}."
+                    f"expected input's size at dim={channel_dim} to match num_features "
+                    f"({self.num_features}), but got: {input.shape[channel_dim]}."
                 )
             warnings.warn(
-                f"input's size at dim={channel_dim} does not match num_features. You can silence this warning by not "
-                "passing in num_features, which is not used because affine=False",
+                f"input's size at dim={channel_dim} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
         result = F.instance_norm(

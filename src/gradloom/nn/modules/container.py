@@ -123,7 +123,9 @@ class Sequential(_Numbered):
 
 def _require_sequential(other):
     if not isinstance(other, Sequential):
-        raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
 
 
 class ModuleList(_Numbered):
@@ -150,7 +152,9 @@ class ModuleList(_Numbered):
     def extend(self, modules):
         """Add the modules of an iterable at the end; returns the list."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(
+                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -242,15 +246,16 @@ class ModuleDict(Module):
         """Add those of a mapping or of an iterable of (name, module); present names are overwritten."""
         if not isinstance(modules, Iterable):
             raise TypeError(
-                "ModuleDict.update should be called with an iterable of key/value pairs, "
-                f"but got {type(modules).__name__}"
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(modules).__name__}"
             )
         if isinstance(modules, (Mapping, ModuleDict)):
             modules = modules.items()
         for number, pair in enumerate(modules):
             if not isinstance(pair, Iterable):
                 raise TypeError(
-                    f"ModuleDict update sequence element #{number} should be Iterable; is {type(pair).__name__}"
+                    f"ModuleDict update sequence element #{number} should be Iterable; is "
+                    f"{type(pair).__name__}"
                 )
             pair = tuple(pair)
             if len(pair) != 2:

@@ -128,13 +128,15 @@ def _check(in_channels, out_channels, stride, padding, groups, padding_mode):
         if padding == "same" and any(step != 1 for step in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if padding_mode not in _PADDING_MODES:
-        raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+        raise ValueError(
+            f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
+        )
 
 
 def _string_padding(padding, kernel_size, dilation):
     """(left, right) for every dimension, the last one first; "same" puts the odd element to the right."""
     pairs = []
-    for size, spread in zip(reversed(kernel_size), reversed(dilation)):
+    for size, spread in zip(reversed(kernel_size), reversed(dilation), strict=True):
         total = spread * (size - 1) if padding == "same" else 0
         pairs += [total // 2, total - total // 2]
     return pairs
@@ -208,7 +210,10 @@ class Conv2d(_ConvNd):
 
 
 class Conv3d(_ConvNd):
-    """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels; arguments as for `Conv1d`."""
+    """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels.
+
+    Arguments as for `Conv1d`.
+    """
 
     def __init__(
         self,
@@ -238,7 +243,7 @@ class Conv3d(_ConvNd):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share: zeros are their only padding, and the output's size may be asked for."""
+    """What transposed convolutions share: zeros as only padding, an output size that may be asked for."""
 
     def __init__(
         self,
@@ -289,21 +294,35 @@ class _ConvTransposeNd(_ConvNd):
         smallest = [
             (extent - 1) * step - 2 * pad + spread * (size - 1) + 1
             for extent, step, pad, spread, size in zip(
-                input.shape[-spatial:], self.stride, self.padding, self.dilation, self.kernel_size
+                input.shape[-spatial:],
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.kernel_size,
+                strict=True,
             )
         ]
-        largest = [low + step - 1 for low, step in zip(smallest, self.stride)]
-        if not all(low <= size <= high for low, size, high in zip(smallest, output_size, largest)):
+        largest = [low + step - 1 for low, step in zip(smallest, self.stride, strict=True)]
+        if not all(
+            low <= size <= high for low, size, high in zip(smallest, output_size, largest, strict=True)
+        ):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {smallest} to {largest} "
-                f"(for an input of {input.shape[-spatial:]})"
+                f"requested an output size of {output_size}, but valid sizes range from {smallest} to "
+                f"{largest} (for an input of {input.shape[-spatial:]})"
             )
-        return tuple(size - low for size, low in zip(output_size, smallest))
+        return tuple(size - low for size, low in zip(output_size, smallest, strict=True))
 
     def _transposed(self, convolve, input, output_size):
         output_padding = self._output_padding(input, output_size)
         return convolve(
-            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            output_padding,
+            self.groups,
+            self.dilation,
         )
 
 

@@ -40,8 +40,8 @@ class Unflatten(Module):
         for position, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
-                    "unflattened_size must be tuple of ints, "
-                    f"but found element of type {type(size).__name__} at pos {position}"
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(size).__name__} at pos {position}"
                 )
         self.dim = dim
         self.unflattened_size = unflattened_size

@@ -59,7 +59,9 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        )
 
 
 class Bilinear(Module):
@@ -69,14 +71,20 @@ class Bilinear(Module):
         in1_features, in2_features, out_features: sizes of the last dimension of the inputs and the output.
         bias: whether to add b.
 
-    Parameters: `weight` (out_features, in1_features, in2_features) and `bias` (out_features,), drawn uniformly from
-    +-1 / sqrt(in1_features). Raises ValueError unless in1_features is positive.
+    Parameters: `weight` (out_features, in1_features, in2_features) and `bias` (out_features,), drawn
+    uniformly from +-1 / sqrt(in1_features). Raises ValueError unless in1_features is positive.
     """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device=None,
+        dtype=None,
     ):
         super().__init__()
         if in1_features <= 0:
@@ -84,7 +92,9 @@ class Bilinear(Module):
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        self.weight = Parameter(gl.empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
+        self.weight = Parameter(
+            gl.empty((out_features, in1_features, in2_features), device=device, dtype=dtype)
+        )
         if bias:
             self.bias = Parameter(gl.empty(out_features, device=device, dtype=dtype))
         else:

@@ -1,7 +1,7 @@
 """Loss modules; each keeps its arguments and calls the function of the same name.
 
-All take `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. `size_average` and `reduce`
-are the deprecated way to say so.
+All take `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. `size_average` and
+`reduce` are the deprecated way to say so.
 """
 
 from __future__ import annotations
@@ -152,7 +152,12 @@ class PoissonNLLLoss(_Loss):
 
     def forward(self, log_input, target):
         return F.poisson_nll_loss(
-            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
         )
 
 
@@ -191,9 +196,7 @@ class BCELoss(_WeightedLoss):
 class BCEWithLogitsLoss(_Loss):
     """Binary cross entropy of logits; `pos_weight` weighs the positive targets."""
 
-    def __init__(
-        self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
-    ):
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None):
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
@@ -317,7 +320,10 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin); ValueError unless margin is positive."""
+    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin).
+
+    ValueError unless margin is positive.
+    """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 

@@ -1,7 +1,7 @@
 """Module: the base class of every neural network module.
 
-Its behaviour is written in four parts by subject: `_registry` (attributes that are parts), `_traversal` (walking and
-converting the tree), `_state_dict` (saving and loading) and `_calling` (forward and hooks).
+Its behaviour is written in four parts by subject: `_registry` (attributes that are parts), `_traversal`
+(walking and converting the tree), `_state_dict` (saving and loading) and `_calling` (forward and hooks).
 """
 
 from __future__ import annotations
@@ -10,12 +10,6 @@ from collections import OrderedDict
 
 from gradloom.nn.modules._calling import (
     Calling,
-    _global_backward_hooks,
-    _global_backward_pre_hooks,
-    _global_forward_hooks,
-    _global_forward_hooks_always_called,
-    _global_forward_hooks_with_kwargs,
-    _global_forward_pre_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -26,7 +20,7 @@ from gradloom.nn.modules._calling import (
     register_module_parameter_registration_hook,
 )
 from gradloom.nn.modules._registry import Registry
-from gradloom.nn.modules._state_dict import StateDict, _IncompatibleKeys
+from gradloom.nn.modules._state_dict import StateDict
 from gradloom.nn.modules._traversal import Traversal
 
 __all__ = [
@@ -60,8 +54,9 @@ _HOOK_TABLES = (
 class Module(Calling, Registry, Traversal, StateDict):
     """Base class of neural network modules: subclass it, assign parts in `__init__`, compute in `forward`.
 
-    A subclass calls `super().__init__()` before it assigns any part. `training` tells the mode, True at first. With
-    the class attribute `call_super_init` set, arguments are passed on to the next class of the inheritance order.
+    A subclass calls `super().__init__()` before it assigns any part. `training` tells the mode, True at
+    first. With the class attribute `call_super_init` set, arguments are passed on to the next class of the
+    inheritance order.
     """
 
     training: bool
@@ -71,7 +66,9 @@ class Module(Calling, Registry, Traversal, StateDict):
         if not self.call_super_init and (args or kwargs):
             if kwargs:
                 unexpected = next(iter(kwargs))
-                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unexpected}'")
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{unexpected}'"
+                )
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
             )

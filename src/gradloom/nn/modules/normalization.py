@@ -76,13 +76,22 @@ class RMSNorm(Module):
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
-        self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
+        self,
+        normalized_shape,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device=None,
+        dtype=None,
     ):
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = Parameter(gl.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        weight = (
+            Parameter(gl.empty(self.normalized_shape, device=device, dtype=dtype))
+            if elementwise_affine
+            else None
+        )
         self.register_parameter("weight", weight)
         self.reset_parameters()
 
@@ -126,7 +135,9 @@ class GroupNorm(Module):
         self.affine = affine
         where = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(gl.empty(num_channels, **where)) if affine else None)
-        self.register_parameter("bias", Parameter(gl.empty(num_channels, **where)) if affine and bias else None)
+        self.register_parameter(
+            "bias", Parameter(gl.empty(num_channels, **where)) if affine and bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -147,7 +158,8 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al. 2012)."""
+    """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al.
+    2012)."""
 
     __constants__ = ["size", "alpha", "beta", "k"]
 

@@ -42,7 +42,13 @@ class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
 
     def __init__(
-        self, kernel_size, stride=None, padding=0, dilation=1, return_indices: bool = False, ceil_mode: bool = False
+        self,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
     ):
         super().__init__()
         self.kernel_size = kernel_size
@@ -197,7 +203,10 @@ class AvgPool2d(_AvgPoolWithDivisor):
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
-    """Means over windows of (N, C, D, H, W); as `AvgPool1d`, and `divisor_override` divides the sums instead."""
+    """Means over windows of (N, C, D, H, W).
+
+    As `AvgPool1d`, and `divisor_override` divides the sums instead.
+    """
 
     def forward(self, input):
         return F.avg_pool3d(input, *self._arguments())
@@ -205,7 +214,12 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
 class _FractionalMaxPoolNd(Module):
     def __init__(
-        self, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices: bool = False,
+        _random_samples=None,
     ):
         super().__init__()
         each = self._each
@@ -223,11 +237,17 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def _arguments(self):
-        return self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        return (
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
+        )
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling (Graham 2014) of (N, C, H, W) to `output_size`, or by `output_ratio` in (0, 1)."""
+    """Fractional max pooling (Graham 2014) of (N, C, H, W) to `output_size` or by `output_ratio`."""
 
     _each = staticmethod(_pair)
 
@@ -236,7 +256,8 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling (Graham 2014) of (N, C, D, H, W) to `output_size`, or by `output_ratio` in (0, 1)."""
+    """Fractional max pooling (Graham 2014) of (N, C, D, H, W) to `output_size`, or by `output_ratio` in (0,
+    1)."""
 
     _each = staticmethod(_triple)
 

@@ -21,7 +21,9 @@ class _Table(Module):
                 raise AssertionError("Padding_idx must be within num_embeddings")
             self.padding_idx %= rows
         if given is None:
-            self.weight = Parameter(gl.empty((rows, columns), device=device, dtype=dtype), requires_grad=not frozen)
+            self.weight = Parameter(
+                gl.empty((rows, columns), device=device, dtype=dtype), requires_grad=not frozen
+            )
             self.reset_parameters()
         else:
             if list(given.shape) != [rows, columns]:

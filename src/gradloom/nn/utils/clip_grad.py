@@ -23,10 +23,13 @@ def _without_grad(function):
 
 
 @_without_grad
-def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None):
+def get_total_norm(
+    tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+):
     """The `norm_type`-norm of all elements of the tensors together, as a tensor without dimensions.
 
-    Raises RuntimeError for a norm that is not finite, when `error_if_nonfinite`. `foreach` has no effect here.
+    Raises RuntimeError for a norm that is not finite, when `error_if_nonfinite`. `foreach` has no effect
+    here.
     """
     tensors = _listed(tensors)
     norm_type = float(norm_type)
@@ -36,9 +39,9 @@ def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = F
     total = gl.linalg.vector_norm(gl.stack(norms), norm_type)
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-            "`error_if_nonfinite=False`"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
+            "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+            "anyway, set `error_if_nonfinite=False`"
         )
     return total
 

@@ -13,7 +13,9 @@ def parameters_to_vector(parameters):
 
 
 def vector_to_parameters(vec, parameters) -> None:
-    """Let each parameter of the iterable take its part of the vector, in order; the values are shared with it.
+    """Let each parameter of the iterable take its part of the vector, in order.
+
+    The values are shared with it.
 
     Raises TypeError when `vec` is not a tensor.
     """
