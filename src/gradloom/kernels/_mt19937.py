@@ -1,0 +1,133 @@
+"""A stream of raw random bits: MT19937 (Matsumoto and Nishimura 1998) as PyTorch's CPU generator runs it.
+
+NumPy's bit generator supplies the 32-bit words; this module adds what PyTorch keeps beside it: the 64-bit seed, one
+cached normal number, and the byte image that `get_state` and `set_state` exchange. `numpy.random` is imported when
+the first number is drawn, not before.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+
+import numpy as np
+
+_WORDS = 624  # words of MT19937 state
+_FEW = 2048  # up to here the plain word call is cheaper than the typed one, which costs some microseconds to set up
+
+# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the state words,
+# each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is valid); the cached float
+# normal, which PyTorch keeps room for but never fills, and whether it is valid.
+_HEAD = struct.Struct("<QiiQ")
+_TAIL = struct.Struct("<dddi4xf?3x")
+STATE_BYTES = _HEAD.size + 8 * _WORDS + _TAIL.size
+
+
+class Stream:
+    """MT19937 words with the state that PyTorch's transforms share.
+
+    Attributes:
+        seed_value: the 64-bit seed last given; only its low 32 bits reach MT19937.
+        cached_normal: the second number of a Box-Muller pair not handed out yet (standard normal), or None.
+        lock: held by a kernel for as long as it draws, so that concurrent calls get whole sequences.
+    """
+
+    __slots__ = ("seed_value", "cached_normal", "lock", "_bits", "_numbers", "_untouched")
+
+    def __init__(self, seed: int):
+        self.lock = threading.RLock()
+        self._bits = self._numbers = None
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start again from `seed` (0 <= seed < 2**64), with no cached normal."""
+        with self.lock:
+            self.seed_value = seed
+            self.cached_normal = None
+            self._untouched = True
+            if self._numbers is not None:
+                self._numbers.seed(seed & 0xFFFFFFFF)
+
+    def _source(self):
+        """The NumPy bit generator, made and seeded at its first use."""
+        if self._bits is None:
+            from numpy.random import MT19937, RandomState
+
+            bits = MT19937(0)
+            self._numbers = RandomState(bits)  # works on `bits` itself: both advance together
+            self._numbers.seed(self.seed_value & 0xFFFFFFFF)
+            self._bits = bits
+        return self._bits
+
+    def words32(self, n: int) -> np.ndarray:
+        """The next `n` words, uint32 (n,)."""
+        bits = self._source()
+        if n:
+            self._untouched = False
+        if n <= _FEW:
+            return bits.random_raw(n).astype(np.uint32)
+        return self._numbers.randint(0, 1 << 32, size=n, dtype=np.uint32)
+
+    def words64(self, n: int) -> np.ndarray:
+        """The next `n` pairs of words, the first of each pair in the high half: uint64 (n,)."""
+        bits = self._source()
+        if n:
+            self._untouched = False
+        if n <= _FEW:
+            pairs = bits.random_raw(2 * n)
+            return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+        return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
+
+    def uniform53(self, n: int) -> np.ndarray:
+        """`n` doubles in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
+        draws = self.words64(n)
+        draws &= np.uint64((1 << 53) - 1)
+        # A signed integer converts to double in one vector instruction, an unsigned one does not.
+        values = draws.view(np.int64).astype(np.float64)
+        values *= 2.0**-53
+        return values
+
+    def mark(self) -> tuple:
+        """A position to `rewind` to, for a caller that has to draw more than it will use."""
+        return self._source().state, self._untouched
+
+    def rewind(self, mark: tuple) -> None:
+        """Go back to a position taken by `mark`."""
+        self._source().state, self._untouched = mark
+
+    def to_bytes(self) -> np.ndarray:
+        """The whole state as PyTorch's byte image: uint8 (5056,)."""
+        with self.lock:
+            state = self._source().state["state"]
+            position = int(state["pos"])
+            # PyTorch starts a fresh state at word 0 of an exhausted block, NumPy at word 624.
+            following, left = (0, 1) if self._untouched else (position, _WORDS + 1 - position)
+            cached = self.cached_normal
+            image = (_HEAD.pack(self.seed_value, left, 1, following) + state["key"].astype("<u8").tobytes()
+                     + _TAIL.pack(0.0, cached or 0.0, 0.0, cached is not None, 0.0, False))
+        return np.frombuffer(image, np.uint8).copy()
+
+    def from_bytes(self, image: np.ndarray) -> None:
+        """Take over a state that `to_bytes`, or PyTorch's `get_rng_state`, has written.
+
+        Args:
+            image: uint8 (5056,).
+
+        Raises:
+            RuntimeError: if the length is another, or the numbers in it cannot be an MT19937 state.
+        """
+        if image.size != STATE_BYTES:
+            raise RuntimeError(f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
+                               f"size to be {image.size}")
+        data = np.ascontiguousarray(image).tobytes()
+        seed, left, seeded, following = _HEAD.unpack_from(data)
+        if seeded != 1 or not 0 < left <= _WORDS or following > _WORDS:
+            raise RuntimeError("Invalid mt19937 state")
+        key = np.frombuffer(data, "<u8", _WORDS, _HEAD.size).astype(np.uint32)
+        _, cached, _, valid, _, _ = _TAIL.unpack_from(data, _HEAD.size + 8 * _WORDS)
+        position = _WORDS if left == 1 else following
+        with self.lock:
+            self._source().state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
+            self.seed_value = seed
+            self.cached_normal = cached if valid else None
+            self._untouched = following == 0 and left == 1
