@@ -1,0 +1,78 @@
+"""`python -m tests.conformance`: check a library against PyTorch and print the table and the misses."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+# Two processes share the machine; threads of BLAS in each would only get in the way. NumPy reads this once.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0 where every miss is known and every known miss misses, 1 elsewhere, 2 for a wrong call."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        parser.error("PyTorch is not installed in this environment; `make conformance` makes one that has it")
+    from . import report, session
+    from .results import OpResult
+
+    unknown = set(given.only or ()) - set(session.ALL_STAGES)
+    if unknown:
+        parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(session.ALL_STAGES)}")
+    selection = session.Selection(
+        names=tuple(given.ops or ()), families=tuple(given.family or ()), kinds=tuple(given.kind),
+        stages=tuple(given.only or session.ALL_STAGES), limit=given.limit, samples=given.samples)
+    candidate = session.load_candidate(given.candidate)
+    tasks = session.all_tasks(candidate, selection)
+    if not tasks:
+        parser.error("nothing in PyTorch's databases is selected")
+    done = 0
+
+    def told(result: OpResult) -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            print(f"\r\033[K{done}/{len(tasks)} {result.name}", end="", file=sys.stderr, flush=True)
+
+    run = session.run(candidate, selection, jobs=given.jobs, time_per_op=given.time_per_op, known=given.known, told=told)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    print(report.text(run))
+    if given.notes:
+        for result in run.results:
+            for note in result.notes:
+                print(f"note: {result.name}: {note}")
+    print("written:", *report.write(run, given.out))
+    return 0 if run.verdict.passed else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .known import DEFAULT_PATH, KINDS
+
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("--ops", nargs="+", metavar="NAME", help="names such as add, linalg.svd, nn.Linear, optim.SGD, "
+                        "or patterns such as 'nn.functional.*'")
+    parser.add_argument("--family", action="append", metavar="F", help="one family of operators; may be repeated")
+    parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS), help="parts of the database")
+    parser.add_argument("--only", type=lambda text: text.split(","), metavar="STAGES", help="such as forward,backward")
+    parser.add_argument("--candidate", default="gradloom", help="the module to check (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N of the names that are selected")
+    parser.add_argument("--samples", type=int, metavar="N", help="at most N samples for each stage and dtype")
+    parser.add_argument("--time-per-op", type=float, default=60.0, metavar="S",
+                        help="seconds after which one name is given up (default: %(default)s)")
+    parser.add_argument("--known", type=Path, default=DEFAULT_PATH, help="the list of known misses")
+    parser.add_argument("--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown")
+    parser.add_argument("--notes", action="store_true", help="print what is only noted: strides, messages, samples left out")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

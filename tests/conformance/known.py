@@ -1,0 +1,65 @@
+"""The committed list of known misses, and the verdict on a run's results against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Iterable
+
+import yaml
+
+from .results import ABSENT, OpResult
+
+DEFAULT_PATH = Path(__file__).with_name("known_misses.yaml")
+KINDS = ("operators", "modules", "optimizers")
+
+#: kind -> name -> stage -> reason
+Known = dict[str, dict[str, dict[str, str]]]
+
+
+@dataclass
+class Verdict:
+    """Why a run fails: misses that nobody listed, and listed misses that are none any more."""
+
+    new: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.new and not self.gone
+
+
+def load_known(path: Path = DEFAULT_PATH) -> Known:
+    """The list in a YAML file. Raises ValueError where it is not kind -> name -> stage -> reason."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    if not isinstance(data, dict) or set(data) - set(KINDS):
+        raise ValueError(f"{path}: the top level must be {', '.join(KINDS)}")
+    for kind, names in data.items():
+        for name, stages in (names or {}).items():
+            if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
+                raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
+    return {kind: data.get(kind) or {} for kind in KINDS}
+
+
+def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whole: bool) -> Verdict:
+    """Compare misses with the list. `stages` are those that ran; with `whole`, everything of each kind present did,
+    so a listed name that was not met is an error too."""
+    verdict, ran = Verdict(), set(stages)
+    met: dict[str, set[str]] = {}
+    for result in results:
+        met.setdefault(result.kind, set()).add(result.name)
+        listed = known[result.kind].get(result.name, {})
+        for stage in result.missed():
+            if stage not in listed:
+                verdict.new.append(f"{result.name}: {stage}: {result.stages[stage].misses[0]['reason']}")
+        for stage in listed:
+            if stage not in ran or stage in result.missed():
+                continue
+            checked = stage in result.stages and result.status != ABSENT
+            why = "passes now" if checked else "is not checked: the candidate lacks it, or PyTorch does"
+            verdict.gone.append(f"{result.name}: {stage} {why}; remove it from the known misses")
+    if whole:
+        for kind, names in met.items():
+            verdict.gone.extend(f"{name}: there is nothing of this name among the {kind}; remove it"
+                                for name in known[kind] if name not in names)
+    return verdict

@@ -1,0 +1,191 @@
+"""Run one operator of PyTorch's database (an OpInfo) on the reference and on a candidate, stage by stage.
+
+A stage is one kind of check: forward, backward, double_backward, forward_mode, inplace, out, errors, variants. Each check
+of a stage is one sample at one dtype; a check that the reference itself refuses is not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+import zlib
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator
+
+import numpy as np
+import torch
+
+from . import autograd_checks, variant_checks
+from .case import Case, Check, Reject, describe, seed_all
+from .library import Absent, Library, Recorder, TensorRecord, Unconvertible, dtype_name, leaves
+from .pool import Progress
+from .proxy import callable_for
+from .results import ABSENT, STAGES, OpResult
+
+#: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.
+SAMPLES = {
+    "float64": dict(forward=8, backward=5, double_backward=3, forward_mode=4, inplace=3, out=2, variants=1),
+    "float32": dict(forward=4, backward=2, double_backward=1, forward_mode=1, inplace=1, out=1),
+    "complex128": dict(forward=4, backward=3, double_backward=1, forward_mode=2, inplace=1, out=1),
+    "int64": dict(forward=4, inplace=2, out=1, variants=1),
+    "bool": dict(forward=3, inplace=1, out=1),
+    "bfloat16": dict(forward=3, backward=1, inplace=1, out=1),
+}
+#: Samples of one operator and dtype that are drawn from the database, of which those above are picked evenly.
+DRAWN = 60
+ERROR_SAMPLES = 12
+#: Samples with more elements than this are left out: a pure Python library is here to be right, not to be fast.
+LARGEST = 100_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: the stages, and at most `samples` samples for each stage and dtype."""
+
+    stages: tuple[str, ...] = STAGES
+    samples: int | None = None
+
+    def budget(self, dtype: str, stage: str) -> int:
+        count = SAMPLES[dtype].get(stage, 0) if stage in self.stages else 0
+        return count if self.samples is None else min(count, self.samples)
+
+
+def run_op(op: Any, candidate: Library, family: str = "", plan: Plan = Plan(),
+           progress: Progress = lambda stage, where: None) -> OpResult:
+    """Every planned check of one OpInfo. Never raises for what the candidate does: that is a miss in the result."""
+    started = time.perf_counter()
+    result = OpResult(op.full_name, family)
+    try:
+        function = callable_for(op.op, candidate, op.name)
+        with quiet():
+            for dtype in SAMPLES:
+                _run_dtype(op, function, candidate, dtype, plan, result, progress)
+            if "errors" in plan.stages:
+                _run_errors(op, function, candidate, result, progress)
+    except Absent as absent:
+        result.status, result.absent = ABSENT, str(absent)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _run_dtype(op: Any, function: Callable, candidate: Library, dtype: str, plan: Plan, result: OpResult,
+               progress: Progress) -> None:
+    """All stages that look at samples, for one dtype."""
+    kind = getattr(torch, dtype)
+    if kind not in op.supported_dtypes("cpu"):
+        return
+    differentiable = op.supports_autograd and kind in op.supported_backward_dtypes("cpu")
+    samples = draw_samples(op, kind, differentiable, result)
+    stages = [stage for stage in STAGES if plan.budget(dtype, stage) and samples]
+    for stage in stages:
+        for index in spread(len(samples), plan.budget(dtype, stage)):
+            name, sample = samples[index]
+            try:
+                case = make_case(op, function, candidate, dtype, f"{dtype} sample {name}", sample)
+            except Unconvertible as reason:
+                result.note(f"{dtype} sample {name} left out: {reason}")
+                continue
+            progress(stage, case.where)
+            run_check(CHECKS[stage], case, stage, result)
+
+
+def make_case(op: Any, function: Callable, candidate: Library, dtype: str, where: str, sample: Any) -> Case:
+    """A sample of the database as a Case; Unconvertible for what NumPy cannot hold, or only at length."""
+    records = Recorder().record((sample.input, sample.args, dict(sample.kwargs)))
+    size = sum(int(np.prod(leaf.shape)) for leaf in leaves(records) if isinstance(leaf, TensorRecord))
+    if size > LARGEST:
+        raise Unconvertible(f"{size} elements")
+    return Case(op, function, candidate, dtype, where, *records, sample=sample)
+
+
+def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
+    """One check of one case, with everything that can happen to it put down in the result."""
+    try:
+        reason = check(case, result)
+    except Reject as refusal:
+        if refusal.__cause__ is not None:
+            result.note(f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}")
+        return
+    except (Absent, Unconvertible) as problem:
+        if isinstance(problem, Absent) and stage == "forward":
+            raise
+        reason = f"needs {problem}, which is absent" if isinstance(problem, Absent) else None
+        if reason is None:
+            result.note(f"{case.where} left out: {problem}")
+            return
+    result.count(stage, case.where, reason)
+
+
+def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult) -> list[tuple[str, Any]]:
+    """Named samples of one dtype, with a non-contiguous copy of the first; always the same for one PyTorch."""
+    seed_all(zlib.crc32(op.full_name.encode()))
+    drawn = []
+    try:
+        for index, sample in enumerate(op.sample_inputs("cpu", kind, requires_grad=requires_grad)):
+            drawn.append((str(index), sample))
+            if index + 1 == DRAWN:
+                break
+        if drawn:
+            drawn.insert(1, (f"{drawn[0][0]} non-contiguous", drawn[0][1].noncontiguous()))
+    except Exception as error:  # a sampler that needs hardware or a package that is not here
+        result.note(f"{dtype_name(kind)} samples: {type(error).__name__}: {error}")
+    return drawn
+
+
+def spread(length: int, count: int) -> list[int]:
+    """`count` indices out of `length`, evenly, the first and the last among them."""
+    if length <= count:
+        return list(range(length))
+    return sorted({round(i * (length - 1) / max(count - 1, 1)) for i in range(count)})
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def forward(case: Case, result: OpResult) -> str | None:
+    """The value of the operator, its structure, shapes and dtypes; strides are only noted."""
+    expected = case.reference_call()
+    actual, raised = case.attempt(case.candidate_call)
+    if raised:
+        return raised
+    reason = case.difference(expected, actual)
+    if reason is None:
+        result.compare_strides(case, expected, actual)
+    return reason
+
+
+def _run_errors(op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress) -> None:
+    """Inputs that PyTorch refuses must be refused with the same class of exception."""
+    if op.error_inputs_func is None:
+        return
+    seed_all(zlib.crc32(op.full_name.encode()))
+    try:
+        drawn = [item for _, item in zip(range(ERROR_SAMPLES), op.error_inputs("cpu"))]
+    except Exception as error:
+        result.note(f"error inputs: {type(error).__name__}: {error}")
+        return
+    for index, item in enumerate(drawn):
+        sample = item.sample_input
+        try:
+            case = make_case(op, function, candidate, "", f"error input {index}", sample)
+        except Unconvertible as reason:
+            result.note(f"error input {index} left out: {reason}")
+            continue
+        progress("errors", case.where)
+        run_check(variant_checks.errors, case, "errors", result)
+
+
+CHECKS: dict[str, Check] = {
+    "forward": forward,
+    "backward": autograd_checks.backward,
+    "double_backward": autograd_checks.double_backward,
+    "forward_mode": autograd_checks.forward_mode,
+    "inplace": variant_checks.inplace,
+    "out": variant_checks.out,
+    "variants": variant_checks.variants,
+}

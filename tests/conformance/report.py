@@ -1,0 +1,135 @@
+"""Show a run: a table by family, every miss in one line, and the same as JSON and Markdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Iterable
+
+from .families import FAMILIES
+from .results import ABSENT, MODULE_STAGES, OPTIMIZER_STAGES, STAGES, OpResult
+from .session import Run
+
+_COLUMNS = {"operators": STAGES, "modules": MODULE_STAGES, "optimizers": OPTIMIZER_STAGES}
+_HEADINGS = {"double_backward": "double", "forward_mode": "tangent"}
+DEFAULT_FOLDER = Path("build/conformance")
+
+
+def summarise(results: Iterable[OpResult], kind: str) -> list[dict[str, Any]]:
+    """One row for each family of a kind: how many names PyTorch has, how many exist, and for each stage
+    (how many pass, how many were checked). The last row is the total."""
+    groups: dict[str, list[OpResult]] = {}
+    for result in results:
+        if result.kind == kind:
+            groups.setdefault(result.family, []).append(result)
+    order = {family: index for index, family in enumerate(FAMILIES)}
+    rows = [_row(family, members, kind)
+            for family, members in sorted(groups.items(), key=lambda pair: order.get(pair[0], len(order)))]
+    if len(rows) > 1:
+        rows.append(_row("total", [result for members in groups.values() for result in members], kind))
+    return rows
+
+
+def _row(family: str, members: list[OpResult], kind: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"family": family, "names": len(members),
+                           "exist": sum(result.status != ABSENT for result in members)}
+    for stage in _COLUMNS[kind]:
+        checked = [result.stages[stage] for result in members if stage in result.stages]
+        row[stage] = (sum(entry.passed for entry in checked), len(checked))
+    return row
+
+
+def table(rows: list[dict[str, Any]], kind: str, markdown: bool = False) -> list[str]:
+    """The rows as aligned text; "passed/checked" in each stage's column."""
+    stages = _COLUMNS[kind]
+    cells = [[kind, "PyTorch", "exist", *(_HEADINGS.get(stage, stage) for stage in stages)]]
+    for row in rows:
+        counts = ["-" if not row[stage][1] else f"{row[stage][0]}/{row[stage][1]}" for stage in stages]
+        cells.append([row["family"], str(row["names"]), str(row["exist"]), *counts])
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = [[cell.ljust(width) if index == 0 else cell.rjust(width)
+              for index, (cell, width) in enumerate(zip(line, widths))] for line in cells]
+    if not markdown:
+        return ["  ".join(line).rstrip() for line in lines]
+    rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
+    return [f"| {' | '.join(line)} |" for line in lines[:1]] + [rule] + [f"| {' | '.join(line)} |" for line in lines[1:]]
+
+
+def miss_lines(results: Iterable[OpResult]) -> list[str]:
+    """Every operator and stage that misses: "name  stage  first reason  [how many checks missed: where]"."""
+    lines = []
+    for result in results:
+        for stage in result.missed():
+            entry = result.stages[stage]
+            first = entry.misses[0]
+            lines.append(f"{result.name}: {stage}: {first['reason']}  "
+                         f"[{len(entry.misses)} of {entry.checked}: {first['where']}]")
+    return lines
+
+
+def absent_names(results: Iterable[OpResult], kind: str) -> list[str]:
+    return [result.name for result in results if result.kind == kind and result.status == ABSENT]
+
+
+def text(run: Run) -> str:
+    """What the terminal shows."""
+    lines = []
+    for kind in run.selection.kinds:
+        rows = summarise(run.results, kind)
+        if rows:
+            lines += table(rows, kind) + [""]
+    misses = miss_lines(run.results)
+    if misses:
+        lines += ["misses", *(f"  {line}" for line in misses), ""]
+    lines += verdict_lines(run)
+    return "\n".join(lines)
+
+
+def verdict_lines(run: Run) -> list[str]:
+    known = sum(len(result.missed()) for result in run.results) - len(run.verdict.new)
+    lines = [f"not among the known misses: {line}" for line in run.verdict.new] + list(run.verdict.gone)
+    absent = sum(result.status == ABSENT for result in run.results)
+    lines.append(f"{run.candidate} against PyTorch: {len(run.results) - absent} names checked, {absent} absent, "
+                 f"{len(run.verdict.new)} new misses, {known} known, {len(run.verdict.gone)} listed that are none; "
+                 f"{run.seconds:.0f} s")
+    return lines
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    import torch
+
+    return {
+        "candidate": run.candidate,
+        "pytorch": torch.__version__,
+        "seconds": round(run.seconds, 1),
+        "passed": run.verdict.passed,
+        "new_misses": run.verdict.new,
+        "listed_but_none": run.verdict.gone,
+        "summary": {kind: summarise(run.results, kind) for kind in run.selection.kinds},
+        "results": [result.as_dict() for result in run.results],
+    }
+
+
+def as_markdown(run: Run) -> str:
+    lines = [f"# Conformance of {run.candidate} with PyTorch", "", verdict_lines(run)[-1], ""]
+    for kind in run.selection.kinds:
+        rows = summarise(run.results, kind)
+        if rows:
+            lines += table(rows, kind, markdown=True) + [""]
+    lines += ["## Misses", "", *(f"- {line}" for line in miss_lines(run.results) or ["none"]), ""]
+    for kind in run.selection.kinds:
+        names = absent_names(run.results, kind)
+        if names:
+            lines += [f"## Absent {kind}", "", ", ".join(names), ""]
+    return "\n".join(lines)
+
+
+def write(run: Run, folder: Path = DEFAULT_FOLDER) -> list[Path]:
+    """conformance.json and conformance.md in `folder`, which is made if needed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / "conformance.json", folder / "conformance.md"]
+    for path, content in zip(paths, (json.dumps(as_json(run), indent=1) + "\n", as_markdown(run))):
+        partial = path.with_suffix(path.suffix + ".part")
+        partial.write_text(content, encoding="utf-8")
+        partial.replace(path)
+    return paths
