@@ -114,7 +114,7 @@ def machine(contenders: list[Contender]) -> dict[str, str]:
 
     described = {contender.name: contender.version for contender in contenders if not contender.unavailable}
     return {"cpu": _cpu(), "cores": str(os.cpu_count()), "system": platform.system(),
-            "python": platform.python_version(), "numpy": version("numpy"), "load": _load()} | described
+            "load": _load(), "python": platform.python_version(), "numpy": version("numpy"), **described}
 
 
 def _load() -> str:
@@ -146,8 +146,8 @@ def run(args: argparse.Namespace) -> int:
             contender.close()
     table, about = medians(times), machine(contenders)
     print(render(table))
-    print("\nMedians. The ratio is gradloom's time over the faster PyTorch's, and over PyTorch's with 2 threads "
-          "for the\nconvolutional network. A machine that does other work meanwhile distorts it.")
+    print("\nMedians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
+          "over that with 2 threads. A machine that does other work meanwhile distorts it.")
     print(", ".join(f"{name} {value}" for name, value in about.items()))
     for contender in contenders:
         if contender.unavailable:
@@ -179,7 +179,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the numbers there, too")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each library (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=0.2, help="seconds of a turn (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=sorted({row.program for row in ROWS}), help="what to run")
+    parser.add_argument("--only", nargs="+", choices=sorted({row.program for row in ROWS}), help="just these")
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     return run(parser.parse_args())
 

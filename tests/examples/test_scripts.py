@@ -1,0 +1,26 @@
+"""The short examples print what PyTorch makes them print (expected/, recorded with PyTorch 2.13)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXPECTED = Path(__file__).with_name("expected")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LONG = {"train_digits.py", "digits_data.py", "digits_report.py"}  # the demo: test_train_digits.py, ...
+
+
+def test_every_example_is_tested():
+    recorded = {f"{path.stem}.py" for path in EXPECTED.iterdir()}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == LONG | recorded
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXPECTED.iterdir()))
+def test_example_prints_what_pytorch_prints(name):
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stderr == "" and done.returncode == 0
+    assert done.stdout == (EXPECTED / f"{name}.txt").read_text()
