@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import numpy
 
 from . import array_namespace as xp_names
+from .errors import shorten
+from .expression import parse_expression
 from .kernel_index import FunctionIndex
-from .kernel_language import Checker, dotted_name, parse_expression
+from .kernel_language import Checker, dotted_name
 from .schema import FunctionSchema
 from .text import Text
 
@@ -72,7 +74,7 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
     named = _DOTTED.fullmatch(text.value.strip())
     if named is not None:
         family, function = named.groups()
-        is_argument = family in arguments and function not in kernels.functions(family)
+        is_argument = family in arguments and kernels.explain(family, function) is not None
         if not is_argument and family != "xp":
             check_named(text, kernels)
             return KernelExpr("named", f"{family}.{function}", text, arguments, (family,))
@@ -95,9 +97,14 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
 
 
 def check_named(text: Text, index: FunctionIndex) -> None:
-    """Raises SpecError where `family.function` is not in the index, at the part that is wrong."""
+    """Raises SpecError where a value is not a `family.function` of the index, at the part that is wrong."""
     value = text.value
-    family, function = value.strip().split(".")
+    named = _DOTTED.fullmatch(value.strip())
+    if named is None:
+        room = index.folder.name
+        hint = f"write `family.function` and define the function in {room}/<family>.py"
+        raise text.error(f"`{shorten(value)}` is not the name of a function in {room}/", hint)
+    family, function = named.groups()
     problem = index.explain(family, function)
     if problem is not None:
         word, message, hint = problem

@@ -41,7 +41,7 @@ class FunctionIndex:
             hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
                 f"add it as {room}/{family}.py, or name one of: {', '.join(self.families)}"
             )  # fmt: skip
-            return "family", f"there is no {room} family `{family}`", hint
+            return "family", f"there is no family `{family}` in {room}/", hint
         try:
             functions = self.functions(family)
         except SyntaxError as error:

@@ -7,21 +7,15 @@ used of `xp`, of an array and of Python.
 from __future__ import annotations
 
 import ast
-import keyword
-import re
-import warnings
 
 import numpy
 
 from . import array_namespace as xp_names
 from .errors import SpecError, shorten
+from .expression import LANGUAGE
 from .kernel_index import FunctionIndex
 from .schema import did_you_mean
 from .text import Text
-
-MAX_LENGTH = 4000
-
-LANGUAGE = "a kernel is `family.function`, or an expression of arguments, `xp.<function>(...)` and operators"
 
 # Nodes without a rule of their own: they are allowed where their parts are.
 _PLAIN = (
@@ -40,47 +34,6 @@ _TYPES = frozenset({"bool", "complex", "float", "int"})  # values too: `self.ast
 _FOREIGN = {"np": "xp", "numpy": "xp", "torch": "xp", "math": "xp", "scipy": "xp"}
 
 
-def parse_expression(text: Text, language: str = LANGUAGE) -> tuple[ast.expr, int]:
-    """The tree of a Python expression, and the offset in the value at which its columns start.
-
-    White space in the value, line ends included, separates words only. Raises SpecError for what is too long,
-    not ASCII, or not one Python expression.
-    """
-    lead = len(text.value) - len(text.value.lstrip())
-    code = text.value.strip().replace("\n", " ")
-    if not code:
-        raise text.error("the value is empty", language)
-    if len(code) > MAX_LENGTH:
-        raise text.error(f"an expression of {len(code)} characters", f"the limit is {MAX_LENGTH}", lead, 1)
-    for offset, char in enumerate(code):
-        if not char.isascii() or char == "#":
-            hint = (
-                "a comment starts after a space and ends the value" if char == "#" else "use ASCII characters"
-            )
-            raise text.error(f"unexpected character `{char}` in an expression", hint, lead + offset, 1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            return ast.parse(code, mode="eval").body, lead
-    except SyntaxError as error:
-        raise _syntax_error(text, code, lead, error, language) from None
-    except (RecursionError, MemoryError, ValueError):
-        raise text.error(
-            "the expression is nested too deeply", "move it to a named kernel", lead, 1
-        ) from None
-
-
-def _syntax_error(text: Text, code: str, lead: int, error: SyntaxError, language: str) -> SpecError:
-    offset = min(max((error.offset or 1) - 1, 0), len(code) - 1)
-    word = re.compile(r"\w+|\S").match(code, offset)
-    length = max(len(word.group()) if word else 1, (error.end_offset or 0) - (error.offset or 0))
-    found = shorten(code[offset : offset + length])
-    reason = error.msg.split(" (detected", 1)[0].split(". ", 1)[0]
-    if keyword.iskeyword(found) and found not in ("if", "else", "for", "in", "is", "and", "or", "not"):
-        return text.error(f"`{found}` is outside the kernel language", language, lead + offset, length)
-    return text.error(f"not an expression at `{found}`: {reason}", language, lead + offset, length)
-
-
 class Checker:
     """Walks an expression; refuses what is not in the language, and notes what is used."""
 
@@ -91,11 +44,10 @@ class Checker:
         self.uses_xp = False
 
     def check(self, tree: ast.expr) -> None:
-        try:
-            self.visit(tree, frozenset())
-        except RecursionError:
-            hint = "move it to a named kernel"
-            raise self.text.error("the expression is nested too deeply", hint, self.lead, 1) from None
+        """Walks a tree of `parse_expression`. Raises SpecError at the first node that is outside the
+        language.
+        """
+        self.visit(tree, frozenset())
 
     def error(self, node: ast.expr | ast.keyword, message: str, hint: str = LANGUAGE) -> SpecError:
         start, end = node.col_offset, node.end_col_offset or node.col_offset + 1
@@ -140,7 +92,7 @@ class Checker:
         elif name not in _TYPES:
             raise self.error(node, f"unknown name `{name}`", self.name_hint(name))
 
-    def name_hint(self, name: str) -> str:
+    def name_hint(self, name: str, called: bool = False) -> str:
         if name in _FOREIGN:
             return f"the array namespace is called `{_FOREIGN[name]}`"
         if xp_names.kind_of((name,)) is not None:
@@ -148,7 +100,10 @@ class Checker:
         families = self.kernels.find(name)
         if families:
             return f"did you mean `{families[0]}.{name}`?"
-        known = (*self.arguments, "xp", *sorted(xp_names.BUILTINS))
+        if called:
+            close = did_you_mean(name, sorted(xp_names.names_in("")), cutoff=0.8)
+            return close.replace("`", "`xp.", 1) or LANGUAGE
+        known = (*self.arguments, "xp")
         return did_you_mean(name, known) or f"the arguments are {', '.join(self.arguments) or 'none'}"
 
     def attribute(self, node: ast.Attribute, local: frozenset[str], called: bool = False) -> None:
@@ -227,7 +182,9 @@ class Checker:
             if function.id in local or function.id in self.arguments:
                 raise self.error(function, f"`{function.id}` is not a function")
             if function.id not in xp_names.BUILTINS:
-                raise self.error(function, f"unknown function `{function.id}`", self.name_hint(function.id))
+                raise self.error(
+                    function, f"unknown function `{function.id}`", self.name_hint(function.id, called=True)
+                )
         else:
             raise self.error(function, f"`{shorten(ast.unparse(function))}` is not a function's name")
         for argument in node.args:

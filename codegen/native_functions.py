@@ -44,6 +44,7 @@ class NativeFunction:
     python_module   'nn', 'linalg', 'fft', 'special' or None
     family          the file in generated/ that it goes to
     type_promotion  how dtypes combine, None where it is not said
+    accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
     """
 
@@ -58,6 +59,7 @@ class NativeFunction:
     python_module: str | None
     family: str
     type_promotion: str | None
+    accepts_number: tuple[str, ...]
     domain: Node | None
 
     @property
@@ -189,6 +191,7 @@ class _Loader:
             python_module=word_of(entry, "python_module"),
             family=self.family(entry, kernel, composite),
             type_promotion=word_of(entry, "type_promotion"),
+            accepts_number=self.numbers(entry, schema),
             domain=entry.get("domain"),
         )
 
@@ -207,6 +210,18 @@ class _Loader:
         shown = len(str(schema.name))
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
+
+    def numbers(self, entry: Entry, schema: FunctionSchema) -> tuple[str, ...]:
+        words = words_of(entry, "accepts_number")
+        tensors = [a.name for a in schema.inputs if a.type.is_tensor]
+        for word in words:
+            if word.value not in tensors:
+                hint = (
+                    did_you_mean(word.value, tensors)
+                    or f"its tensor arguments are {', '.join(tensors) or 'none'}"
+                )
+                raise word.error(f"`{schema.name}` has no tensor argument `{word.value}`", hint)
+        return tuple(w.value for w in words)
 
     def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
         if "method" not in variants:

@@ -44,6 +44,7 @@ KEYS = {
     "type_promotion": Key(
         "text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS
     ),
+    "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
     "domain": Key("any", "where tests may take samples from"),
 }
 
@@ -71,7 +72,11 @@ def check_keys(entry: Entry) -> list[SpecError]:
     errors = []
     for name, key in entry.keys.items():
         if name not in KEYS:
-            hint = _PYTORCH_KEYS.get(name) or did_you_mean(name, KEYS) or f"the keys are {', '.join(KEYS)}"
+            hint = (
+                _PYTORCH_KEYS.get(name)
+                or did_you_mean(name, KEYS)
+                or "remove it; docs/yaml-language.md lists the keys"
+            )
             errors.append(key.error(f"unknown key `{shorten(name)}`", hint))
         else:
             error = _wrong_kind(name, KEYS[name].kind, entry.fields[name])

@@ -48,12 +48,16 @@ class Argument:
             )
 
     def _default_hint(self) -> str:
-        known = [*SYMBOLS.get(self.type.base.name, ()), "None", "True", "False"]
-        return did_you_mean(str(self.default), known) or {
-            "Tensor": "a tensor has no default value; write `Tensor?` and `=None`",
-            "bool": "write `True` or `False`",
-            "str": "write the string in quotes",
-        }.get(self.type.base.name, f"write a value of type {self.type}, or another type")
+        base = self.type.base.name
+        if base == "Tensor" and not self.type.is_optional:
+            return "a tensor has no default value, an optional one has `None`: `Tensor?`"
+        known = [*SYMBOLS.get(base, ()), "None", "True", "False"]
+        written = {"bool": "write `True` or `False`", "str": "write the string in quotes"}.get(base)
+        return (
+            did_you_mean(str(self.default), known)
+            or written
+            or f"write a value of type {self.type}, or another type"
+        )
 
     @property
     def default_value(self) -> object:
@@ -135,13 +139,14 @@ class FunctionSchema:
             optional = argument.default is not None
 
     def _check_returns(self) -> None:
-        names = [r.name for r in self.returns if r.name]
+        names: set[str | None] = set()
         sets = {s for a in self.arguments if a.annotation for s in a.annotation.sets}
         for i, ret in enumerate(self.returns):
-            if ret.name and names.count(ret.name) > 1:
+            if ret.name and ret.name in names:
                 raise SchemaError(
-                    f"return `{ret.name}` occurs twice", subject=("return", i), hint="rename one of them"
+                    f"return `{ret.name}` occurs twice", subject=("return name", i), hint="rename one of them"
                 )
+            names.add(ret.name)
             for letter in ret.annotation.sets if ret.annotation else ():
                 if letter not in sets and letter != "*":
                     raise SchemaError(

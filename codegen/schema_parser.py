@@ -164,9 +164,9 @@ class _Parser:
             if self.accept(")"):
                 return tuple(arguments)
             if not self.accept(","):
-                raise self.fail(
-                    "expected `,` or `)` after an argument, found {found}", "separate arguments with `,`"
-                )
+                more = self.token.kind == "name"
+                hint = "separate arguments with `,`" if more else "close the arguments with `)`"
+                raise self.fail("expected `,` or `)` after an argument, found {found}", hint)
 
     def argument(self, number: int, keyword_only: bool) -> Argument:
         start = self.index
@@ -184,7 +184,11 @@ class _Parser:
 
     def type(self) -> tuple[Type, Annotation | None]:
         start = self.index
-        self.word("a type", "an argument is `Type name`, such as `Tensor self`")
+        if self.at(")"):
+            raise self.fail(
+                "expected a type, found {found}", "remove the comma, or write `Type name` after it"
+            )
+        self.word("a type", "a type is written like `Tensor`, `Tensor?`, `int[2]`; nothing is `()`")
         node: Type = self.located(start, Base, self.tokens[start].text)  # type: ignore[assignment]
         annotation = self.annotation() if self.at("(") else None
         depth = 0
@@ -246,6 +250,7 @@ class _Parser:
             self.expect(",", "in a list")
 
     def returns(self) -> tuple[Return, ...]:
+        opening = self.token
         if not self.accept("("):
             return (self.one_return(0),)
         returns: list[Return] = []
@@ -257,13 +262,17 @@ class _Parser:
                 break
             self.expect(",", "between returns")
         if len(returns) == 1:
-            raise self.fail("one return in parentheses", "write it without them", self.tokens[self.index - 1])
+            raise self.fail("one return in parentheses", "write it without them", opening)
         return tuple(returns)
 
     def one_return(self, number: int) -> Return:
         first = self.token
         type_, annotation = self.type()
-        name = self.take().text if self.token.kind == "name" else None
+        name = None
+        if self.token.kind == "name":
+            word = self.take()
+            name = word.text
+            self.spans["return name", number] = (word.offset, word.end)
         self.spans["return", number] = (first.offset, self.tokens[self.index - 1].end)
         return Return(type_, name, annotation)
 

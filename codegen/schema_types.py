@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -80,9 +81,9 @@ class SchemaError(ValueError):
         )
 
 
-def did_you_mean(word: str, known: object) -> str:
-    """A hint that names the closest known word, or '' when none is close."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)  # type: ignore[call-overload]
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """A hint that names the closest known word, or '' when none is as close as `cutoff` (1 is equal)."""
+    close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"did you mean `{close[0]}`?" if close else ""
 
 

@@ -102,7 +102,7 @@ def _binary(data: bytes, where: int, shown: str) -> SpecError:
     before = data[:where].decode("utf-8-sig", "replace")
     line = data[data.rfind(b"\n", 0, where) + 1 :].split(b"\n", 1)[0][:200].decode("utf-8", "replace")
     col = len(before) - before.rfind("\n")
-    message = f"byte 0x{data[where]:02x} is not UTF-8 text"
+    message = f"binary data: byte 0x{data[where]:02x} is not UTF-8 text"
     return SpecError(shown, before.count("\n") + 1, col, line, message, "save the file as UTF-8 text")
 
 
@@ -216,7 +216,7 @@ class _Reader:
             first = parent.keys[node.value].line
             raise node.error(
                 f"duplicate key `{shorten(node.value)}`",
-                f"it is already given in line {first}; remove one of them",
+                f"line {first} has it already: remove one, or start a new entry with `- `",
             )
         else:
             parent.key = parent.keys[node.value] = node

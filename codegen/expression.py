@@ -1,0 +1,116 @@
+"""From the text of a kernel expression to its tree, or to an error at the word that Python's parser stumbled
+over.
+
+Brackets, strings and dangling operators are checked here, before the parser sees them, so that these messages
+do not depend on the version of Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+import warnings
+
+from .errors import SpecError, shorten
+from .text import Text
+
+LANGUAGE = "a kernel is `family.function`, or an expression of arguments, `xp.<function>(...)` and operators"
+
+MAX_LENGTH = 4000
+MAX_BRACKETS = 50
+MAX_DEPTH = 100
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_WORD = re.compile(r"\w+|\S")
+_DANGLING = re.compile(r"(\*\*|//|<<|>>|[-+*/%@&|^~<>=!,.:]|\b(?:and|or|not|in|is|if|else|for)\b)\Z")
+
+
+def parse_expression(text: Text) -> tuple[ast.expr, int]:
+    """The tree of a Python expression, and the offset in the value at which its columns start.
+
+    White space in the value, line ends included, separates words only. Raises SpecError for what is too long,
+    not ASCII, nested too deeply or not one Python expression.
+    """
+    lead = len(text.value) - len(text.value.lstrip())
+    code = text.value.strip().replace("\n", " ")
+    if len(code) > MAX_LENGTH:
+        raise text.error(f"an expression of {len(code)} characters", f"the limit is {MAX_LENGTH}", lead, 1)
+    _check_characters(text, code, lead)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tree = ast.parse(code, mode="eval").body
+    except SyntaxError as error:
+        raise _syntax_error(text, code, lead, error) from None
+    except (RecursionError, MemoryError, ValueError):
+        tree = None
+    if tree is None or _is_deep(tree):
+        raise text.error(
+            "the expression is nested too deeply", "move it to a named kernel", lead, 1
+        ) from None
+    return tree, lead
+
+
+def _is_deep(tree: ast.expr) -> bool:
+    """Whether nodes are nested more than MAX_DEPTH levels; whoever walks an accepted tree may recurse."""
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
+
+
+def _check_characters(text: Text, code: str, lead: int) -> None:
+    """Refuses what is not ASCII, comments, strings without an end, and brackets that do not match."""
+    opened: list[int] = []
+    i = 0
+    while i < len(code):
+        char = code[i]
+        if not char.isascii():
+            raise text.error(
+                f"unexpected character `{char}` in an expression", "use ASCII characters", lead + i, 1
+            )
+        if char == "#":
+            hint = "put the comment above the entry, or after the value of a key that is not a block"
+            raise text.error("a comment in an expression", hint, lead + i, 1)
+        if char in "'\"":
+            string = _STRING.match(code, i)
+            if string is None:
+                raise text.error(f"string that {char} opens is not closed", f"close it with {char}", lead + i)
+            i = string.end()
+            continue
+        if char in _CLOSING:
+            opened.append(i)
+            if len(opened) > MAX_BRACKETS:
+                hint = "move it to a named kernel"
+                raise text.error(f"more than {MAX_BRACKETS} brackets are open", hint, lead + i, 1)
+        elif char in ")]}":
+            if not opened:
+                raise text.error(f"`{char}` closes nothing", "remove it, or open it before", lead + i, 1)
+            wanted = _CLOSING[code[opened.pop()]]
+            if char != wanted:
+                raise text.error(f"`{char}` where `{wanted}` is expected", f"write `{wanted}`", lead + i, 1)
+        i += 1
+    if opened:
+        bracket = code[opened[-1]]
+        hint = f"write `{_CLOSING[bracket]}` where it ends"
+        raise text.error(f"`{bracket}` is not closed", hint, lead + opened[-1], 1)
+
+
+def _syntax_error(text: Text, code: str, lead: int, error: SyntaxError) -> SpecError:
+    dangling = _DANGLING.search(code)
+    if dangling is not None and error.msg == "invalid syntax":
+        word = dangling.group()
+        hint = f"write what follows `{word}`, or remove it"
+        return text.error(f"nothing follows `{word}`", hint, lead + dangling.start(), len(word))
+    offset = min(max((error.offset or 1) - 1, 0), len(code) - 1)
+    match = _WORD.match(code, offset)
+    length = max(len(match.group()) if match else 1, (error.end_offset or 0) - (error.offset or 0))
+    found = shorten(code[offset : offset + length])
+    if keyword.iskeyword(found) and found not in ("if", "else", "for", "in", "is", "and", "or", "not"):
+        return text.error(f"`{found}` is outside the kernel language", LANGUAGE, lead + offset, length)
+    reason = error.msg.split(". ", 1)[0]
+    return text.error(f"not an expression at `{found}`: {reason}", LANGUAGE, lead + offset, length)

@@ -1,0 +1,160 @@
+"""Kernel expressions: what they use, and which ufunc they are. Refusals are in errors/."""
+
+from pathlib import Path
+
+import pytest
+
+from gradloom.codegen.array_namespace import kind_of, names_in
+from gradloom.codegen.errors import SpecError
+from gradloom.codegen.kernel_expr import analyse
+from gradloom.codegen.kernel_index import FunctionIndex
+from gradloom.codegen.schema import parse
+from gradloom.codegen.source import parse_entries
+
+KERNELS = FunctionIndex(Path(__file__).parent / "errors" / "package" / "kernels")
+SCHEMA = parse("f(Tensor self, Tensor other, Tensor[] list, *, Scalar value=1, bool flag=False) -> Tensor")
+
+
+def kernel(text, schema=SCHEMA):
+    quoted = text.replace("'", "''")
+    (entry,) = parse_entries(f"- kernel: '{quoted}'\n", "f.yaml")
+    return analyse(entry.fields["kernel"], schema, KERNELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "uses_xp"),
+    [
+        ("self", ["self"], False),
+        ("value * other + self", ["self", "other", "value"], False),
+        ("xp.where(flag, self, 0.5)", ["self", "flag"], True),
+        ("xp.concatenate([xp.ravel(x) for x in list if x.ndim > 0])", ["list"], True),
+        ("sum(x.size for x in list) + self", ["self", "list"], False),
+        ("self if flag else -self", ["self", "flag"], False),
+        ("self[..., None, ::-1].T.real", ["self"], False),
+        ("xp.linalg.det(self) + xp.fft.fft(other)", ["self", "other"], True),
+        ("self.astype(xp.float32).sum(axis=(0, -1), keepdims=True)", ["self"], True),
+        ("self.astype(bool) & (other.dtype.kind == 'f')", ["self", "other"], False),
+        ("xp.finfo(self.dtype).eps * xp.pi", ["self"], True),
+        ("xp.add.reduce(self, axis=0)", ["self"], True),
+        ("not flag and value is None or 1 < value <= 2", ["value", "flag"], False),
+        ("xp.stack((*list, self), axis=0)", ["self", "list"], True),
+    ],
+)
+def test_names(text, names, uses_xp):
+    found = kernel(text)
+    assert (found.kind, list(found.names_used), found.uses_xp) == ("expression", names, uses_xp)
+    assert found.source == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ufunc", "operands"),
+    [
+        ("xp.sin(self)", "sin", ("self",)),
+        ("self + value * other", "add", ("self", "value * other")),
+        ("self @ other", "matmul", ("self", "other")),
+        ("-self", "negative", ("self",)),
+        ("self >= other", "greater_equal", ("self", "other")),
+        ("xp.maximum(self, xp.abs(other))", "maximum", ("self", "xp.abs(other)")),
+        ("0 < self < 1", None, ()),
+        ("self is other", None, ()),
+        ("not self", None, ()),
+        ("xp.sum(self)", None, ()),
+        ("xp.add(self, other, dtype=bool)", None, ()),
+        ("xp.add(*list)", None, ()),
+        ("self", None, ()),
+    ],
+)
+def test_outermost_ufunc(text, ufunc, operands):
+    found = kernel(text)
+    assert (found.ufunc, found.operands) == (ufunc, operands)
+
+
+def test_ufuncs_with_two_results_take_no_single_out():
+    assert kernel("xp.frexp(self)", parse("f(Tensor self) -> (Tensor, Tensor)")).ufunc is None
+
+
+def test_named_kernels():
+    found = kernel(" elementwise.addcmul ")
+    assert (found.kind, found.family, found.function) == ("named", "elementwise", "addcmul")
+    assert found.names_used == ("self", "other", "list", "value", "flag")
+
+
+def test_named_kernels_may_be_called_in_an_expression():
+    found = kernel("elementwise.mul(self, other) + 1")
+    assert (found.kind, found.families, found.family) == ("expression", ("elementwise",), None)
+
+
+def test_an_argument_hides_a_family():
+    schema = parse("f(Tensor reduction, Tensor amax) -> Tensor")
+    assert kernel("reduction.real", schema).kind == "expression"
+    assert kernel("reduction.amax", schema).kind == "named"
+
+
+def test_several_results():
+    two = parse("f(Tensor self, bool flag) -> (Tensor values, Tensor indices)")
+    assert kernel("self.max(), self.argmax()", two).outputs == 2
+    assert kernel("(self, self) if flag else (-self, self)", two).outputs == 2
+    assert kernel("xp.linalg.eigh(self)", two).outputs is None
+    assert kernel("xp.split(self, 2)", parse("f(Tensor self) -> Tensor[]")).outputs is None
+    assert kernel("self[0], self[1]", parse("f(Tensor self) -> Tensor[]")).outputs == 2
+
+
+def test_several_lines_are_one_expression():
+    (entry,) = parse_entries("- kernel: |\n    xp.where(flag,\n      self, other)\n", "f.yaml")
+    assert analyse(entry.fields["kernel"], SCHEMA, KERNELS).source == "xp.where(flag, self, other)"
+
+
+def test_a_keyword_as_argument_name_gets_an_underscore():
+    assert kernel("from_ + 1", parse("f(int from) -> Tensor")).names_used == ("from_",)
+
+
+def test_an_out_argument_is_not_an_input():
+    with pytest.raises(SpecError, match="unknown name `out`"):
+        kernel("self + out", parse("f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"))
+
+
+@pytest.mark.parametrize("text", ["-" * 3000 + "self", "self" + ".T" * 1500, " + ".join(["self"] * 560)])
+def test_no_expression_overflows_the_stack(text):
+    with pytest.raises(SpecError):
+        kernel(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    """load save fromfile memmap vectorize frompyfunc seterr copyto put random ctypeslib testing lib test info
+    apply_along_axis __class__ __builtins__ f2py emath polynomial ndarray errstate""".split(),
+)
+def test_names_of_numpy_that_are_outside(name):
+    assert kind_of((name,)) is None
+    assert kind_of(("linalg", name)) is None
+
+
+def test_names_of_numpy_that_are_inside():
+    assert [kind_of((n,)) for n in ("sin", "sum", "zeros", "float32", "pi", "linalg")] == [
+        "ufunc",
+        "function",
+        "function",
+        "value",
+        "value",
+        "module",
+    ]
+    assert len(names_in("")) > 300
+    assert not any(name.startswith("_") for part in ("", "linalg", "fft") for name in names_in(part))
+
+
+def test_the_index_reads_files_without_running_them(tmp_path):
+    (tmp_path / "family.py").write_text(
+        "raise SystemExit\nfrom os import path as imported\n"
+        "def one(): ...\ntwo = one\nthree: int = 3\ndef _hidden(): ...\n"
+    )
+    (tmp_path / "_private.py").write_text("def four(): ...\n")
+    (tmp_path / "broken.py").write_text("def (:\n")
+    index = FunctionIndex(tmp_path)
+    assert index.families == ("broken", "family")
+    assert index.functions("family") == {"imported", "one", "two", "three"}
+    assert index.functions("nowhere") == set()
+    assert index.find("one") == ("family",)
+    assert index.explain("family", "one") is None
+    assert index.explain("broken", "one")[1] == "folder/broken.py is not Python".replace(
+        "folder", tmp_path.name
+    ) + (": invalid syntax in line 1")
