@@ -1,0 +1,271 @@
+"""Analyses the formulas of inputs: gradients, saved fields, and the conditions for saving them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .derivative_keys import FormulaLine
+from .derivative_model import Derivative, DifferentiableInput, Gradient, Output, SavedAttribute
+from .derivative_scope import backward_scope
+from .formula import Formula, FormulaError
+from .formula_names import GradientUse, Resolved, resolve
+from .formula_saving import Capture, list_size, needs, write_backward
+from .formula_scope import Callables, Kind, Role
+from .schema import FunctionSchema
+
+NON_DIFFERENTIABLE, NOT_IMPLEMENTED = "non_differentiable", "not_implemented"
+_FORWARD_ONLY = ("auto_linear", "auto_element_wise")
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """The backward half of an entry. `resolved` has the analysed formula of each derivative that has one."""
+
+    inputs: tuple[DifferentiableInput, ...]
+    derivatives: tuple[Derivative, ...]
+    saved: tuple[SavedAttribute, ...]
+    resolved: tuple[Resolved | None, ...]
+
+
+def not_implemented_reason(line: FormulaLine, formula: Formula) -> str | None:
+    """The reason in `not_implemented("reason")`; None if the formula is something else.
+
+    Raises:
+        SpecError: if there is no reason in it.
+    """
+    node = formula.tree
+    if not (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == NOT_IMPLEMENTED
+    ):
+        return None
+    arguments = [a.value for a in node.args if isinstance(a, ast.Constant)]
+    if len(arguments) != 1 or node.keywords or not isinstance(arguments[0], str) or len(node.args) != 1:
+        message = f"`{NOT_IMPLEMENTED}` takes one string: what has no derivative"
+        raise line.error(formula.error(node, message, f'write `{NOT_IMPLEMENTED}("{line.of[0]}")`'))
+    return arguments[0]
+
+
+def parse_lines(lines: Sequence[FormulaLine]) -> dict[FormulaLine, Formula]:
+    """The formulas of the inputs that are differentiable, parsed.
+
+    Raises:
+        SpecError: for a formula outside of the language, or one that belongs to an output.
+    """
+    formulas = {}
+    for line in lines:
+        if line.word in _FORWARD_ONLY:
+            message = f"`{line.word}` is forward mode, `{line.of[0]}` is an input"
+            raise line.text.error(message, f"write it as the formula of an output: `result: {line.word}`")
+        if line.word != NON_DIFFERENTIABLE:
+            formulas[line] = line.parse()
+    return formulas
+
+
+def analyse_backward(
+    formulas: Mapping[FormulaLine, Formula],
+    schema: FunctionSchema,
+    outputs: tuple[Output, ...],
+    callables: Callables,
+) -> Backward:
+    """Analyse the formulas of all inputs.
+
+    Raises:
+        SpecError: for a name that is not in scope, or a formula that cannot give what its key says.
+    """
+    derivatives: list[Derivative] = []
+    captures: list[tuple[Capture, ...]] = []
+    resolved: list[Resolved | None] = []
+    for line, formula in formulas.items():
+        reason = not_implemented_reason(line, formula)
+        if reason is not None:
+            derivatives.append(Derivative(line.of, "", line.word, not_implemented=reason))
+            captures.append(())
+            resolved.append(None)
+            continue
+        scope = backward_scope(schema, outputs, line.of, callables)
+        try:
+            names = resolve(formula, scope)
+            _check_arity(line, names, schema)
+        except FormulaError as error:
+            raise line.error(error) from None
+        written = write_backward(names, line.of)
+        derivatives.append(_derivative(line, names, written.text, written.captures, outputs))
+        captures.append(written.captures)
+        resolved.append(names)
+    inputs = _inputs(schema, derivatives)
+    saved = _saved(schema, inputs, derivatives, captures, outputs)
+    return Backward(inputs, tuple(derivatives), saved, tuple(resolved))
+
+
+def _derivative(
+    line: FormulaLine,
+    resolved: Resolved,
+    text: str,
+    captures: tuple[Capture, ...],
+    outputs: tuple[Output, ...],
+) -> Derivative:
+    uses = resolved.gradients
+    used: dict[str, Gradient] = {}
+    for use in uses:
+        if use.index is not None:
+            name = resolved.formula.source(use.node)
+            used.setdefault(name, Gradient(name, use.index))
+    count = sum(o.is_differentiable for o in outputs)
+    return Derivative(
+        inputs=line.of,
+        formula=text,
+        source=" ".join(line.word.split()),
+        gradients=tuple(used.values()),
+        uses_all_gradients=any(use.index is None for use in uses),
+        materialize=_materialize(uses, count, any(o.is_list for o in outputs if o.is_differentiable)),
+        saved=tuple(c.name for c in captures),
+        mask=resolved.first(Role.MASK) is not None and "grad_input_mask" in text,
+        retain_variables=resolved.first(Role.FLAG) is not None,
+    )
+
+
+def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
+    """The gradients that must be zeros if undefined: the formula computes with them and does not ask.
+
+    A formula that uses one gradient is not evaluated if that is undefined.
+    """
+    whole = any(use.index is None for use in uses)
+    indices = {use.index for use in uses if use.index is not None}
+    if has_list or (len(indices) < 2 and not (whole and count > 1)):
+        return ()
+    tested = {use.index for use in uses if use.how == "tested"}
+    return tuple(
+        sorted(i for i in indices - tested if any(u.index == i and u.how == "computed" for u in uses))
+    )
+
+
+def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) -> None:
+    """Where one can see how many values a formula gives, it must be as many as its key has inputs."""
+    names = line.of
+    if len(names) == 1:
+        argument = next(a for a in schema.inputs if a.python_name == names[0])
+        wrong = None if argument.type.is_list else _tuple_in(resolved.formula.tree)
+        if wrong is not None:
+            message = f"a tuple of {len(wrong.elts)} values for one input, `{names[0]}`"
+            raise resolved.formula.error(
+                wrong, message, "write one value, or name the other inputs in the key too"
+            )
+        return
+    for node, count in _results(resolved.formula.tree, resolved):
+        if count != len(names):
+            values = "one value" if count == 1 else f"{count} values"
+            message = f"{values} for {len(names)} inputs, {', '.join(f'`{n}`' for n in names)}"
+            raise resolved.formula.error(
+                node, message, "the formula must give a tuple with a gradient for each"
+            )
+
+
+def _tuple_in(node: ast.expr) -> ast.Tuple | None:
+    if isinstance(node, ast.IfExp):
+        return _tuple_in(node.body) or _tuple_in(node.orelse)
+    return node if isinstance(node, ast.Tuple) else None
+
+
+def _results(node: ast.expr, resolved: Resolved) -> list[tuple[ast.expr, int]]:
+    """The expressions that a formula may evaluate to, with the number of values where that can be seen."""
+    if isinstance(node, ast.IfExp):
+        return _results(node.body, resolved) + _results(node.orelse, resolved)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [(node, len(node.elts))]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        helper = resolved.helpers.get(node.func.id)
+        if helper is not None and helper.arity is not None:
+            return [(node, helper.arity)]
+    one = resolved.kinds[node] in (Kind.TENSOR, Kind.NUMBER) and not _is_none(node)
+    return [(node, 1)] if one else []
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _inputs(schema: FunctionSchema, derivatives: Sequence[Derivative]) -> tuple[DifferentiableInput, ...]:
+    """The inputs that have a formula, in the order of the schema, with the number of their first edge."""
+    of = {name: (i, d) for i, d in enumerate(derivatives) for name in d.inputs}
+    found = []
+    number, sizes = 0, list[str]()
+    several = len(of) > 1
+    for index, argument in enumerate(schema.inputs):
+        name = argument.python_name
+        if name not in of:
+            continue
+        position, derivative = of[name]
+        is_list = argument.type.is_list
+        edge = " + ".join([*sizes, str(number)]) if sizes and number else " + ".join(sizes) or str(number)
+        size = list_size(name).name if is_list and several else None
+        nth = derivative.inputs.index(name) if len(derivative.inputs) > 1 else None
+        found.append(DifferentiableInput(name, index, argument.type, edge, size, position, nth))
+        if size is not None:
+            sizes.append(size)
+        else:
+            number += 1
+    return tuple(found)
+
+
+def _saved(
+    schema: FunctionSchema,
+    inputs: tuple[DifferentiableInput, ...],
+    derivatives: Sequence[Derivative],
+    captures: Sequence[tuple[Capture, ...]],
+    outputs: tuple[Output, ...],
+) -> tuple[SavedAttribute, ...]:
+    """The node's fields: what any formula takes, once. Inputs come first, in the order of the schema."""
+    merged: dict[str, list[tuple[Derivative, Capture]]] = {}
+    for derivative, taken in zip(derivatives, captures, strict=True):
+        for capture in taken:
+            merged.setdefault(capture.name, []).append((derivative, capture))
+    arguments = {a.python_name for a in schema.inputs}
+    results = {o.name: o for o in outputs if o.name not in arguments}
+    fields = [_field(uses, inputs, results) for uses in merged.values()]
+    names = {f.name for f in fields}
+    for item in inputs:
+        if item.size is not None and item.size not in names:
+            size = list_size(item.name)
+            fields.append(SavedAttribute(size.name, size.of, "value", size.type, size.read, is_public=False))
+    order = {a.python_name: i for i, a in enumerate(schema.inputs)}
+    order |= {o.name: len(order) + o.index for o in outputs if o.name not in order}
+    return tuple(sorted(fields, key=lambda f: order[f.of]))
+
+
+def _field(
+    uses: Sequence[tuple[Derivative, Capture]],
+    inputs: tuple[DifferentiableInput, ...],
+    results: Mapping[str, Output],
+) -> SavedAttribute:
+    capture = uses[0][1]
+    is_tensor = capture.is_whole and capture.type.is_tensor_like
+    return SavedAttribute(
+        name=capture.name,
+        of=capture.of,
+        kind="value" if not is_tensor else "tensor_list" if capture.type.is_list else "tensor",
+        type=capture.type,
+        read=capture.read,
+        output=results.get(capture.of),
+        condition=_condition(uses, inputs) if is_tensor else None,
+        is_public=any(c.is_public for _, c in uses),
+    )
+
+
+def _condition(
+    uses: Sequence[tuple[Derivative, Capture]], inputs: tuple[DifferentiableInput, ...]
+) -> str | None:
+    """When a tensor must be saved: when one of the inputs whose formulas use it needs a gradient.
+
+    None where that is whenever the node exists. A list needs one if any of its elements does.
+    """
+    parts: list[str] = []
+    users = {name for derivative, capture in uses if capture.condition is None for name in derivative.inputs}
+    if users >= {i.name for i in inputs}:
+        return None
+    parts += [needs(i.name) for i in inputs if i.name in users]
+    for derivative, capture in uses:
+        if capture.condition is not None and not users.issuperset(derivative.inputs):
+            parts.append(f"({capture.condition})" if parts or len(uses) > 1 else capture.condition)
+    return " or ".join(dict.fromkeys(parts)) or None

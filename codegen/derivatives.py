@@ -1,0 +1,290 @@
+"""Loads derivatives.yaml: how operators differentiate, joined to the operators of native_functions.yaml.
+
+    functions = native_functions.load("native_functions.yaml")
+    derivatives = load("derivatives.yaml", functions)
+    derivatives["mul.Tensor"].info.node              # 'MulBackward0'
+    derivatives["mul.Tensor"].info.derivatives       # the formulas, ready to be printed
+    derivatives.infos                                # one per node class, in the order of the file
+
+derivative_model.py says what an info holds. Everything is checked before anything is returned; all errors of
+the file are collected and raised together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .derivative_backward import analyse_backward, parse_lines
+from .derivative_forward import analyse_forward
+from .derivative_keys import DEFAULT, NAME, Section, sections
+from .derivative_model import (
+    Derivative,
+    DifferentiabilityInfo,
+    DifferentiableFunction,
+    DifferentiableInput,
+    ForwardDerivative,
+    Gradient,
+    Output,
+    SavedAttribute,
+    Tangent,
+)  # fmt: skip
+from .derivative_outputs import check_styles, find_outputs, styled_uses
+from .errors import SpecError, raise_all, shorten
+from .formula_names import Resolved
+from .formula_scope import Callables, describe_operators, find_helpers
+from .native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
+from .schema import FunctionSchema, did_you_mean
+from .source import load_entries
+from .text import Entry, Text
+
+__all__ = [
+    "Derivative", "Derivatives", "DifferentiabilityInfo", "DifferentiableFunction", "DifferentiableInput",
+    "ForwardDerivative", "Gradient", "Output", "SavedAttribute", "Tangent", "load",
+]  # fmt: skip
+
+
+class Derivatives:
+    """All operators with their derivatives.
+
+    Iteration gives a DifferentiableFunction for each operator and derived variant, in the order of
+    native_functions.yaml; `[]` and `in` go by full name.
+    """
+
+    def __init__(
+        self, infos: tuple[DifferentiabilityInfo, ...], functions: tuple[DifferentiableFunction, ...]
+    ) -> None:
+        self.infos = infos
+        self._by_name = {f.name: f for f in functions}
+
+    def __iter__(self) -> Iterator[DifferentiableFunction]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> DifferentiableFunction:
+        """The operator or variant of that full name (`add_.Tensor`). Raises KeyError."""
+        return self._by_name[name]
+
+
+def load(
+    path: str | os.PathLike[str],
+    functions: NativeFunctions,
+    *,
+    shown: str | None = None,
+    package: Path | None = None,
+) -> Derivatives:
+    """Loads the derivatives of a YAML file and joins them to the operators.
+
+    path      the file
+    functions the operators, from `native_functions.load`
+    shown     the path that errors name; `path` by default
+    package   the folder that holds formulas/; `package_folder(path)` by default
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    package = package_folder(path) if package is None else package
+    callables = Callables(
+        find_helpers(package / "formulas", "src/gradloom/formulas"),
+        describe_operators((f.schema, f.variants, f.python_module or "") for f in functions),
+    )
+    return _Loader(functions, callables).load(load_entries(path, shown))
+
+
+class _Loader:
+    def __init__(self, functions: NativeFunctions, callables: Callables) -> None:
+        self.functions, self.callables = functions, callables
+        self.counts: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+
+    def load(self, entries: tuple[Entry, ...]) -> Derivatives:
+        infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
+        errors = []
+        for entry in entries:
+            try:
+                schema = self.schema(entry)
+                infos[str(schema.name)] = self.infos(entry, schema)
+            except SpecError as error:
+                errors.append(error)
+        raise_all(errors)
+        return _join(self.functions, infos)
+
+    def schema(self, entry: Entry) -> FunctionSchema:
+        """The operator that an entry is about, which both files must spell alike."""
+        text = entry.get(NAME)
+        if not isinstance(text, Text) or not text.value.strip():
+            close = next((key for word, key in entry.keys.items() if did_you_mean(word, [NAME])), None)
+            where = entry.keys.get(NAME) or close
+            raise (where or entry).error(
+                "the entry has no `name`", "write `- name: <schema>`, as in native_functions.yaml"
+            )
+        schema = parse_func(text)
+        name = str(schema.name)
+        known = self.functions.schema(name)
+        if known is None:
+            raise text.error(f"unknown operator `{name}`", self.hint_for(schema), 0, len(name))
+        if str(known) != str(schema):
+            raise _disagreement(text, str(known))
+        if known.kind == "out":
+            message = f"`{name}` has out=, which is never differentiable"
+            raise text.error(
+                message, "remove the entry, or write that of the functional operator", 0, len(name)
+            )
+        if name in self.lines:
+            hint = f"the first is in line {self.lines[name]}; remove one of them"
+            raise text.error(f"duplicate entry `{name}`", hint, 0, len(name))
+        self.lines[name] = text.line
+        return known
+
+    def hint_for(self, schema: FunctionSchema) -> str:
+        """What to write for an operator that native_functions.yaml does not have."""
+        overloads = [
+            str(s.name) for f in self.functions for s in f.schemas if s.name.name == schema.name.name
+        ]
+        if overloads:
+            return f"the overloads are {', '.join(f'`{o}`' for o in overloads)}"
+        close = did_you_mean(str(schema.name), self.functions.names) or did_you_mean(
+            schema.name.name, {n.partition(".")[0] for n in self.functions.names}
+        )
+        return close or "add it to native_functions.yaml first"
+
+    def infos(self, entry: Entry, schema: FunctionSchema) -> dict[str, DifferentiabilityInfo]:
+        """The analysed sections of an entry, by dispatch key."""
+        found = {}
+        for section in sections(entry, schema):
+            info = analyse(section, schema, self.callables)
+            if info.inputs:
+                info = replace(info, node=self.node_name(schema, section.dispatch_key))
+            found[section.dispatch_key] = info
+        return found
+
+    def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
+        """PyTorch's name for the node class: overloads are numbered in the order of the file."""
+        stem = node_stem(schema) + ("" if dispatch_key == DEFAULT else dispatch_key)
+        number = self.counts.get(stem, 0)
+        self.counts[stem] = number + 1
+        return f"{stem}{number}"
+
+
+def node_stem(schema: FunctionSchema) -> str:
+    """`MulBackward` for `mul.Tensor` and `mul_`: words capitalised, a final `Forward` dropped."""
+    words = "".join(word.title() for word in schema.name.base.split("_"))
+    return f"{words}Backward".replace("ForwardBackward", "Backward")
+
+
+def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
+    """All facts of one section of an entry; the node is not named yet.
+
+    Raises:
+        SpecError: for the first thing that is wrong in it.
+    """
+    formulas = parse_lines(section.inputs)
+    uses = styled_uses(formulas, schema)
+    outputs = find_outputs(section, schema, uses, callables)
+    check_styles(uses, outputs)
+    backward = analyse_backward(formulas, schema, outputs, callables)
+    if backward.inputs and not any(o.is_differentiable for o in outputs):
+        message = (
+            f"`{section.inputs[0].of[0]}` has a formula, but no output of `{schema.name}` is differentiable"
+        )
+        raise (
+            section.inputs[0]
+            .names[0]
+            .error(message, "remove the formula, or correct `output_differentiability`")
+        )
+    forward = analyse_forward(section.outputs, schema, outputs, backward, callables)
+    resolved = [r for r in backward.resolved if r is not None]
+    return DifferentiabilityInfo(
+        name=str(schema),
+        dispatch_key=section.dispatch_key,
+        schema=schema,
+        node=None,
+        inputs=backward.inputs,
+        outputs=outputs,
+        derivatives=backward.derivatives,
+        forward=forward.derivatives,
+        saved=backward.saved,
+        helpers=_helpers(resolved),
+        forward_helpers=_helpers(forward.resolved),
+        uses_operators=any(d.formula and "ops." in d.formula for d in backward.derivatives),
+        forward_uses_operators=forward.uses_operators,
+    )
+
+
+def _helpers(resolved: Sequence[Resolved]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({(helper.module, helper.name) for r in resolved for helper in r.helpers.values()}))
+
+
+def _disagreement(text: Text, known: str) -> SpecError:
+    """The entry's schema is not the operator's: point at the first word that differs."""
+    words = re.compile(r"\w+(?:\.\w+)*|[^\w\s]")
+    ours = list(words.finditer(text.value))
+    theirs = [match[0] for match in words.finditer(known)]
+    place = next((i for i, match in enumerate(ours) if i >= len(theirs) or match[0] != theirs[i]), len(ours))
+    hint = f"native_functions.yaml has `{known}`"
+    if place == len(ours):
+        return text.error(
+            f"the schema ends before `{theirs[place]}`", hint, ours[-1].start(), len(ours[-1][0])
+        )
+    match = ours[place]
+    expected = f"`{theirs[place]}`" if place < len(theirs) else "nothing"
+    message = f"`{shorten(match[0])}` here is {expected} in native_functions.yaml"
+    return text.error(message, hint, match.start(), len(match[0]))
+
+
+def _join(functions: NativeFunctions, infos: dict[str, dict[str, DifferentiabilityInfo]]) -> Derivatives:
+    """Each operator and derived variant with its derivative: an own entry, or that of its functional form."""
+    by_signature: dict[str, dict[str, DifferentiabilityInfo]] = {}
+    for found in infos.values():
+        schema = next(iter(found.values())).schema
+        if schema.kind == "functional":
+            by_signature.setdefault(str(schema.signature()), found)
+    joined: list[DifferentiableFunction] = []
+    extra: list[DifferentiabilityInfo] = []
+    for function in functions:
+        variants: list[Variant | None] = [None, *function.derived]
+        for variant in variants:
+            schema = function.schema if variant is None else variant.schema
+            own = infos.get(str(schema.name))
+            if own is None and schema.kind == "inplace":
+                shared = by_signature.get(str(schema.signature()), {})
+                own = {key: info.for_inplace(schema) for key, info in shared.items()}
+            elif own is None and variant is not None and variant.kind == "copy":
+                own = {k: _for_copy(info, schema) for k, info in infos.get(function.name, {}).items()}
+                extra += own.values()
+            elif own is not None and schema.kind == "inplace":
+                own = {key: info.for_inplace(schema) for key, info in own.items()}
+            own = own or {}
+            joined.append(
+                DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own)
+            )
+    nodes = [info for found in infos.values() for info in found.values()]
+    return Derivatives(tuple(nodes + extra), tuple(joined))
+
+
+def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema) -> DifferentiabilityInfo:
+    """The copy variant of a view has a node class of its own, which PyTorch calls `ExpandBackward0_copy`."""
+    return replace(info, schema=schema, name=str(schema), node=info.node and f"{info.node}_copy")
+
+
+def _strategy(
+    function: NativeFunction, schema: FunctionSchema, infos: dict[str, DifferentiabilityInfo]
+) -> str:
+    if schema.kind == "out":
+        return "out"
+    default = infos.get(DEFAULT)
+    if default is not None:
+        return "formula" if default.node is not None else "not_differentiable"
+    if function.composite is not None:
+        return "composition"
+    has_tensors = any(r.type.is_tensor_like for r in schema.returns) or schema.kind in ("inplace", "mutable")
+    takes_tensors = any(a.type.is_tensor_like for a in schema.inputs)
+    never = not has_tensors or not takes_tensors or function.type_promotion == "always_bool"
+    return "not_differentiable" if never else "not_implemented"
