@@ -1,0 +1,135 @@
+"""Imports go down only, those inside functions too.
+
+FLOORS lists the library from the ground up. A module may import from its own floor and from those below it;
+the core reaches the operators through the late-bound `gradloom._operators`. What no floor names is the surface
+(nn, optim, ...), which stands on everything and may also `import gradloom` itself, as its users do. The
+generator (gradloom.codegen) and the library do not import each other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
+
+CORE = ("autograd", "construct", "device", "dispatch", "dtype", "generator", "overloads", "printing",
+        "promotion", "return_types", "size", "storage", "tensor", "utils", "variants")
+FLOORS = (
+    ("gradloom.kernels",),
+    ("gradloom._operators",),
+    tuple(f"gradloom.{name}" for name in CORE),
+    ("gradloom.formulas", "gradloom.composite"),
+    ("gradloom.generated.functions",),
+    ("gradloom.generated.variable_type",),
+    ("gradloom.generated", "gradloom._bind"),
+)
+SURFACE = len(FLOORS)
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    line: int
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package, folder in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            inside = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join((package, *(part for part in inside if part != "__init__")))] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str, source: str, is_package: bool) -> Iterator[Import]:
+    """Every import of a gradloom module in `source`, but for those that only a type checker sees."""
+
+    def visit(node: ast.AST) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            yield from visit(child)
+            for target in _targets(child, name, is_package):
+                if target.partition(".")[0] == "gradloom":
+                    yield Import(name, target, child.lineno)
+
+    yield from visit(ast.parse(source))
+
+
+def _targets(node: ast.AST, name: str, is_package: bool) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = _absolute(node, name, is_package)
+    inner = [f"{base}.{alias.name}" for alias in node.names]
+    return [module if module in MODULES else base for module in inner]
+
+
+def _absolute(node: ast.ImportFrom, name: str, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    around = name.split(".")
+    around = around[:len(around) - node.level + is_package]
+    return ".".join([*around, *(node.module or "").split(".")]).rstrip(".")
+
+
+def floor(module: str) -> int:
+    """The floor of a module: of the longest prefix of its name that FLOORS has."""
+    while module not in ("gradloom", "gradloom.codegen"):
+        for number, names in enumerate(FLOORS):
+            if module in names:
+                return number
+        module = module.rpartition(".")[0]
+    return SURFACE
+
+
+def violations(found: Iterator[Import]) -> list[str]:
+    wrong = []
+    for one in found:
+        in_codegen = one.importer.startswith("gradloom.codegen")
+        to_codegen = one.imported.startswith("gradloom.codegen")
+        if in_codegen != to_codegen:
+            wrong.append(f"{one.importer}:{one.line} imports {one.imported}: generator and library are apart")
+        elif not in_codegen and floor(one.imported) > floor(one.importer):
+            wrong.append(f"{one.importer}:{one.line} imports {one.imported}, which is above it")
+    return wrong
+
+
+def test_imports_run_down_only():
+    found = [one for name, path in MODULES.items()
+             for one in imports(name, path.read_text(), path.name == "__init__.py")]
+    assert len(found) > 100, "the walk finds the imports"
+    assert violations(iter(found)) == []
+
+
+@pytest.mark.parametrize("importer, line, expected", [
+    ("gradloom.kernels.conv", "from ..tensor import Tensor", "gradloom.tensor, which is above it"),
+    ("gradloom.kernels.conv", "from .. import dtype", "gradloom.dtype, which is above it"),
+    ("gradloom.tensor", "import gradloom", "gradloom, which is above it"),
+    ("gradloom.autograd.engine", "def f():\n    from ..nn import Module", "gradloom.nn, which is above it"),
+    ("gradloom.formulas.loss", "import gradloom.generated.functions.loss", "which is above it"),
+    ("gradloom.nn.init", "from gradloom.codegen import schema", "are apart"),
+    ("gradloom.codegen.cli", "import gradloom", "are apart"),
+    ("gradloom.nn.init", "import gradloom as gl", None),
+    ("gradloom.tensor", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import nn", None),
+    ("gradloom.formulas.loss", "from .. import _operators\nfrom ..kernels import loss", None),
+    ("gradloom.generated.variable_type.loss", "from ..functions import loss", None),
+])
+def test_an_import_that_runs_up_is_caught(importer, line, expected):
+    wrong = violations(imports(importer, line, is_package=False))
+    assert wrong == [] if expected is None else len(wrong) == 1 and expected in wrong[0]
+
+
+def test_every_family_folder_is_a_package():
+    for name, path in MODULES.items():
+        assert (path.parent / "__init__.py").exists(), f"{name} is in a folder without __init__.py"
