@@ -1,8 +1,10 @@
 """Every kind of error in the YAML files: one broken file each, and the message that it must give.
 
-A case is a folder in errors/ with a `native_functions.yaml` and `expected.txt`, the whole message. Kernels
-and composites that a case names are those of errors/package; they are never run. To write the messages anew,
-and review them: GRADLOOM_UPDATE_EXPECTED=1 pytest tests/codegen/test_errors.py
+A case is a folder in errors/ with a broken `native_functions.yaml` or `derivatives.yaml` (or both, where they disagree)
+and `expected.txt`, the whole message. What a case does not have is taken from errors/sound, which is a small checkout
+without a fault. To write the messages anew, and review them:
+
+    GRADLOOM_UPDATE_EXPECTED=1 pytest tests/codegen/test_errors.py
 """
 
 import os
@@ -12,48 +14,49 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen import native_functions
-from gradloom.codegen.errors import SpecError
+from gradloom.codegen import cli
 
 ERRORS = Path(__file__).parent / "errors"
-PACKAGE = ERRORS / "package"
-CASES = sorted(p.parent for p in ERRORS.glob("*/native_functions.yaml") if p.parent != PACKAGE)
+SOUND = ERRORS / "sound"
+CASES = sorted(p for p in ERRORS.iterdir() if p.is_dir() and p != SOUND)
+FILES = {"native_functions.yaml", "derivatives.yaml"}
 
 
-def message_of(folder):
-    """What reading the files of a folder says; files are named without their folder, as in a checkout."""
-    with pytest.raises(SpecError) as caught:
-        native_functions.load(
-            folder / "native_functions.yaml", shown="native_functions.yaml", package=folder / "package"
-        )
-    return str(caught.value)
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of errors/sound, and the current folder: a value that were executed would leave its file here."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(SOUND, folder)
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.parametrize("command", ["generate", "check"])
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_error(case, tmp_path, monkeypatch):
-    folder = tmp_path / "case"
-    shutil.copytree(case, folder)
-    shutil.copytree(PACKAGE, folder / "package")
-    monkeypatch.chdir(folder)  # a value that were executed would leave its file here
-    before = contents(folder)
+def test_error(case, command, checkout, capsys):
+    shutil.copytree(case, checkout, dirs_exist_ok=True)
+    before = contents(checkout)
 
-    message = message_of(folder)
+    code = cli.main([command, "--root", str(checkout)])
 
-    assert contents(folder) == before
+    out, message = capsys.readouterr()
+    assert (code, out) == (1, "")
+    assert contents(checkout) == before
     if os.environ.get("GRADLOOM_UPDATE_EXPECTED"):
-        (case / "expected.txt").write_text(message + "\n", encoding="utf-8")
-    assert message + "\n" == (case / "expected.txt").read_text(encoding="utf-8")
-    check_form(message.split("\n\n")[0], folder)
+        (case / "expected.txt").write_text(message, encoding="utf-8")
+    assert message == (case / "expected.txt").read_text(encoding="utf-8")
+    for part in message.rstrip("\n").split("\n\n"):
+        check_form(part, checkout)
 
 
 def check_form(message, folder):
     """The first line names a place in the file, the second is that line, the third points below the word."""
     lines = message.splitlines()
-    place = re.fullmatch(r"(\w+\.yaml):(\d+):(\d+): error: (.+)", lines[0])
+    place = re.fullmatch(r"([\w/]+\.(?:yaml|py)):(\d+):(\d+): error: (.+)", lines[0])
     assert place, lines[0]
     path, line, col = place[1], int(place[2]), int(place[3])
     data = (folder / path).read_bytes().decode("utf-8", "replace").split("\n")
@@ -69,10 +72,14 @@ def check_form(message, folder):
     assert marked.strip() or col == len(source) + 1, "the caret is below nothing"
 
 
-def test_cases_are_complete():
-    """Every folder has its message, and no message is there without a folder that gives it."""
-    folders = {p.name for p in ERRORS.iterdir() if p.is_dir()} - {PACKAGE.name}
-    assert folders == {p.name for p in CASES}
-    assert all(
-        (case / "expected.txt").is_file() or os.environ.get("GRADLOOM_UPDATE_EXPECTED") for case in CASES
-    )
+def test_the_sound_checkout_is_sound(checkout, capsys):
+    """Otherwise every case would fail for a reason of its own."""
+    assert cli.main(["generate", "--root", str(checkout)]) == 0
+    assert cli.main(["check", "--root", str(checkout)]) == 0
+
+
+def test_every_folder_is_a_case():
+    for case in CASES:
+        files = {p.name for p in case.iterdir()}
+        assert files & FILES, case
+        assert "expected.txt" in files or os.environ.get("GRADLOOM_UPDATE_EXPECTED"), case

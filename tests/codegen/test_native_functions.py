@@ -7,7 +7,7 @@ import pytest
 from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError, SpecErrors
 
-PACKAGE = Path(__file__).parent / "errors" / "package"
+PACKAGE = Path(__file__).parent / "errors" / "sound" / "src" / "gradloom"
 
 
 @pytest.fixture

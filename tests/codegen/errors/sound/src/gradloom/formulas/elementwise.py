@@ -1,0 +1,1 @@
+"""Helpers that formulas may call; there are none."""
