@@ -3,9 +3,42 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
 
 from .schema_types import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of a function: their names, how many positional ones there are, and which have no
+    default.
+
+    `names` is None for a name that is not a `def`, or whose parameters are open (`*args`, `**kwargs`).
+    """
+
+    names: tuple[str, ...] | None = None
+    positional: int = 0
+    required: frozenset[str] = frozenset()
+
+    def mismatch(self, positional: int, keywords: list[str]) -> str:
+        """Why a call with so many positional arguments and these keywords fails; '' if it does not."""
+        if self.names is None:
+            return ""
+        if positional > self.positional:
+            return f"it takes {self.positional} positional argument(s), {positional} are given"
+        given = {*self.names[:positional], *keywords}
+        unknown = [k for k in keywords if k not in self.names]
+        if unknown:
+            return f"it has no parameter `{unknown[0]}`"
+        twice = [k for k in keywords if k in self.names[:positional]]
+        if twice:
+            return f"`{twice[0]}` is given twice"
+        missing = [n for n in self.names if n in self.required and n not in given]
+        return f"`{missing[0]}` is missing" if missing else ""
+
+    def __str__(self) -> str:
+        return ", ".join(self.names or ("...",))
 
 
 class FunctionIndex:
@@ -17,19 +50,18 @@ class FunctionIndex:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._functions: dict[str, frozenset[str]] = {}
+        self._functions: dict[str, dict[str, Signature]] = {}
 
     @property
     def families(self) -> tuple[str, ...]:
         """The names of the files, sorted."""
         return tuple(sorted(p.stem for p in self.folder.glob("*.py") if not p.stem.startswith("_")))
 
-    def functions(self, family: str) -> frozenset[str]:
+    def functions(self, family: str) -> dict[str, Signature]:
         """The names in a family; empty where there is no such file. Raises SyntaxError for a broken file."""
         if family not in self._functions:
             path = self.folder / f"{family}.py"
-            names = _top_level_names(path) if family in self.families else frozenset()
-            self._functions[family] = names
+            self._functions[family] = _top_level_names(path) if family in self.families else {}
         return self._functions[family]
 
     def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
@@ -75,16 +107,29 @@ class FunctionIndex:
         return f"did you mean `{found[0]}.{function}`?" if found else ""
 
 
-def _top_level_names(path: Path) -> frozenset[str]:
-    names: set[str] = set()
+def _top_level_names(path: Path) -> dict[str, Signature]:
+    names: dict[str, Signature] = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
+        if isinstance(node, ast.FunctionDef):
+            names[node.name] = _signature(node)
+        elif isinstance(node, ast.ClassDef):
+            names[node.name] = Signature()
         elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                names.update(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+            targets = (n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name))
+            names.update(dict.fromkeys(targets, Signature()))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
+            names[node.target.id] = Signature()
         elif isinstance(node, ast.ImportFrom):
-            names.update(alias.asname or alias.name for alias in node.names)
-    return frozenset(n for n in names if not n.startswith("_"))
+            names.update((alias.asname or alias.name, Signature()) for alias in node.names)
+    return {name: signature for name, signature in names.items() if not name.startswith("_")}
+
+
+def _signature(node: ast.FunctionDef) -> Signature:
+    a = node.args
+    if a.vararg is not None or a.kwarg is not None or node.decorator_list:
+        return Signature()
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    required = positional[: len(positional) - len(a.defaults)]
+    required += [p.arg for p, default in zip(a.kwonlyargs, a.kw_defaults, strict=True) if default is None]
+    names = (*positional, *(p.arg for p in a.kwonlyargs))
+    return Signature(names, len(positional), frozenset(required))

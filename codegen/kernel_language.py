@@ -103,7 +103,7 @@ class Checker:
         if called:
             close = did_you_mean(name, sorted(xp_names.names_in("")), cutoff=0.8)
             return close.replace("`", "`xp.", 1) or LANGUAGE
-        known = (*self.arguments, "xp")
+        known = (*self.arguments, "xp", *self.kernels.families)
         return did_you_mean(name, known) or f"the arguments are {', '.join(self.arguments) or 'none'}"
 
     def attribute(self, node: ast.Attribute, local: frozenset[str], called: bool = False) -> None:
@@ -178,6 +178,7 @@ class Checker:
         function = node.func
         if isinstance(function, ast.Attribute):
             self.attribute(function, local, called=True)
+            self.kernel_call(node, function, local)
         elif isinstance(function, ast.Name):
             if function.id in local or function.id in self.arguments:
                 raise self.error(function, f"`{function.id}` is not a function")
@@ -199,6 +200,21 @@ class Checker:
                     keyword_, "keyword `out` writes to an array", "remove it: the generator gives `out`"
                 )
             self.visit(keyword_.value, local)
+
+    def kernel_call(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
+        """Checks the arguments of a kernel that is called by name against its definition."""
+        path = dotted_name(function)
+        open_ended = any(isinstance(a, ast.Starred) for a in node.args) or any(
+            k.arg is None for k in node.keywords
+        )
+        if len(path) != 2 or open_ended or not self.is_family(path[0], local):
+            return
+        signature = self.kernels.functions(path[0])[path[1]]
+        problem = signature.mismatch(len(node.args), [k.arg for k in node.keywords if k.arg])
+        if problem:
+            shown = ".".join(path)
+            hint = f"its definition is `{path[1]}({signature})`"
+            raise self.error(function, f"`{shown}` cannot be called like this: {problem}", hint)
 
     def comprehension(self, node: ast.ListComp | ast.GeneratorExp, local: frozenset[str]) -> None:
         for generator in node.generators:

@@ -242,7 +242,7 @@ class _Loader:
             return told
         if composite is not None:
             return composite.split(".")[0]
-        return (kernel.family if kernel else None) or DEFAULT_FAMILY
+        return kernel.families[0] if kernel and len(kernel.families) == 1 else DEFAULT_FAMILY
 
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:

@@ -1,8 +1,8 @@
 """Every kind of error in the YAML files: one broken file each, and the message that it must give.
 
-A case is a folder in errors/ with a broken `native_functions.yaml` or `derivatives.yaml` (or both, where they disagree)
-and `expected.txt`, the whole message. What a case does not have is taken from errors/sound, which is a small checkout
-without a fault. To write the messages anew, and review them:
+A case is a folder in errors/ with a broken `native_functions.yaml` or `derivatives.yaml` (or both, where they
+disagree) and `expected.txt`, the whole message. What a case does not have is taken from errors/sound, which
+is a small checkout without a fault. To write the messages anew, and review them:
 
     GRADLOOM_UPDATE_EXPECTED=1 pytest tests/codegen/test_errors.py
 """
@@ -24,7 +24,9 @@ FILES = {"native_functions.yaml", "derivatives.yaml"}
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A copy of errors/sound, and the current folder: a value that were executed would leave its file here."""
+    """A copy of errors/sound, and the current folder: a value that were executed would leave its file
+    here.
+    """
     folder = tmp_path / "checkout"
     shutil.copytree(SOUND, folder)
     monkeypatch.chdir(folder)
