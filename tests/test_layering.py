@@ -1,9 +1,9 @@
 """Imports go down only, those inside functions too.
 
 FLOORS lists the library from the ground up. A module may import from its own floor and from those below it;
-the core reaches the operators through the late-bound `gradloom._operators`. What no floor names is the surface
-(nn, optim, ...), which stands on everything and may also `import gradloom` itself, as its users do. The
-generator (gradloom.codegen) and the library do not import each other.
+the core reaches the operators through the late-bound `gradloom._operators`. What no floor names is the
+surface (nn, optim, ...), which stands on everything and may also `import gradloom` itself, as its users do.
+The generator (gradloom.codegen) and the library do not import each other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
 CORE = ("autograd", "construct", "device", "dispatch", "dtype", "generator", "overloads", "printing",
-        "promotion", "return_types", "size", "storage", "tensor", "utils", "variants")
+        "promotion", "return_types", "size", "tensor", "utils", "variants")
 FLOORS = (
-    ("gradloom.kernels",),
+    ("gradloom.kernels", "gradloom.storage"),  # arrays, and the memory of arrays
     ("gradloom._operators",),
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),
