@@ -1,17 +1,19 @@
 """The overload parser against PyTorch's, call by call: the same calls are accepted, and errors say the same.
 
-Each line is evaluated twice: with PyTorch, and with functions over the same signatures on a fake tensor whose wrappers
-do nothing. gradloom's errors give a reason under every signature, PyTorch's under those without defaults; they are
-compared without the reasons, and PyTorch's reasons must be among gradloom's.
+Each line is evaluated twice: with PyTorch, and with functions over the same signatures on a fake tensor whose
+wrappers do nothing. gradloom's errors give a reason under every signature, PyTorch's under those without
+defaults; they are compared without the reasons, and PyTorch's reasons must be among gradloom's.
 """
 
 import enum
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gradloom.overloads import overloaded_function, overloaded_method
+from gradloom.overloads.signature import Signature
 from tests.core.fake_tensor import FakeGenerator, FakeTensor, contiguous, fake_types, int64
 
 torch = pytest.importorskip("torch")
@@ -32,9 +34,11 @@ SIGNATURES = {
             "Tensor self, bool unbiased=True"],
     "add": ["Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None"],
     "mul": ["Tensor|number self, Tensor|number other, *, Tensor? out=None"],
-    "pow": ["Tensor self, Tensor exponent, *, Tensor? out=None", "Scalar self, Tensor exponent, *, Tensor? out=None",
+    "pow": ["Tensor self, Tensor exponent, *, Tensor? out=None",
+            "Scalar self, Tensor exponent, *, Tensor? out=None",
             "Tensor self, Scalar exponent, *, Tensor? out=None"],
-    "eq": ["Tensor self, Tensor other, *, Tensor? out=None", "Tensor self, Scalar other, *, Tensor? out=None"],
+    "eq": ["Tensor self, Tensor other, *, Tensor? out=None",
+           "Tensor self, Scalar other, *, Tensor? out=None"],
     "clamp": ["Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor? out=None",
               "Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor? out=None"],
     "where": ["Tensor condition", "Tensor condition, Tensor self, Tensor other, *, Tensor? out=None",
@@ -56,8 +60,9 @@ SIGNATURES = {
     "index_select": ["Tensor self, int dim, Tensor index, *, Tensor? out=None"],
     "cat": ["Tensor[] tensors, int dim=0, *, Tensor? out=None"],
     "stack": ["Tensor[] tensors, int dim=0, *, Tensor? out=None"],
-    "tensor_split": ["Tensor self, int[] indices, int dim=0", "Tensor self, Tensor tensor_indices_or_sections, "
-                     "int dim=0", "Tensor self, int sections, int dim=0"],
+    "tensor_split": ["Tensor self, int[] indices, int dim=0",
+                     "Tensor self, Tensor tensor_indices_or_sections, int dim=0",
+                     "Tensor self, int sections, int dim=0"],
     "zeros": ["int[] size, *, Tensor? out=None, " + OPTIONS],
     "full": ["int[] size, Scalar fill_value, *, Tensor? out=None, " + OPTIONS],
     "rand": ["int[] size, *, Generator? generator, Tensor? out=None, " + OPTIONS,
@@ -65,7 +70,8 @@ SIGNATURES = {
     "normal": ["Tensor mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
                "Tensor mean, float std=1, *, Generator? generator=None, Tensor? out=None",
                "float mean, Tensor std, *, Generator? generator=None, Tensor? out=None",
-               "float mean, float std, int[] size, *, Generator? generator=None, Tensor? out=None, " + OPTIONS],
+               "float mean, float std, int[] size, *, Generator? generator=None, Tensor? out=None, "
+               + OPTIONS],
     "bernoulli": ["Tensor self, *, Generator? generator=None, Tensor? out=None",
                   "Tensor self, float p, *, Generator? generator=None"],
     "dropout": ["Tensor input, float p, bool train"],
@@ -182,15 +188,17 @@ class Index:
         return 1
 
 
-VALUES = {"np": np, "i8": np.int8, "f32": np.float32, "npbool": np.bool_(False), "ONE": ONE.VALUE, "index": Index()}
+VALUES = {"np": np, "i8": np.int8, "f32": np.float32, "npbool": np.bool_(False), "ONE": ONE.VALUE,
+          "index": Index()}
 
 
 def of_torch():
     x = torch.ones(2, 3)
     functions = {name: getattr(torch, name, None) or getattr(torch._C._nn, name) for name in SIGNATURES}
     return functions | VALUES | {
-        "x": x, "zero": torch.tensor(0), "one": torch.tensor(1), "three": torch.tensor(3), "half": torch.tensor(0.5),
-        "true": torch.tensor(True), "row": torch.tensor([0, 1]), "grad": torch.tensor(1.0, requires_grad=True),
+        "x": x, "zero": torch.tensor(0), "one": torch.tensor(1), "three": torch.tensor(3),
+        "half": torch.tensor(0.5), "true": torch.tensor(True), "row": torch.tensor([0, 1]),
+        "grad": torch.tensor(1.0, requires_grad=True),
         "b": x > 0, "b01": x, "image": torch.ones(1, 1, 4, 4), "kernel": torch.ones(1, 1, 2, 2),
         "generator": torch.Generator(), "int32": torch.int32, "int64": torch.int64,
         "contiguous_format": torch.contiguous_format}
@@ -201,13 +209,15 @@ def of_gradloom():
     def entries(signatures):
         return [(f"({signature})", lambda *args, **kwargs: None) for signature in signatures]
 
-    methods = {name: s for name, s in SIGNATURES.items() if s[-1].startswith(("Tensor self", "Tensor|number self"))}
+    methods = {name: s for name, s in SIGNATURES.items()
+               if s[-1].startswith(("Tensor self", "Tensor|number self"))}
     methods["pow"] = [s for s in SIGNATURES["pow"] if s.startswith("Tensor")]
     T = type("Tensor", (FakeTensor,), {
-        name: overloaded_method(name, entries(signatures)) for name, signatures in (methods | METHODS).items()})
+        name: overloaded_method(name, entries(s)) for name, s in (methods | METHODS).items()})
     return {name: overloaded_function(name, entries(s)) for name, s in SIGNATURES.items()} | VALUES | {
         "x": T(np.ones((2, 3))), "zero": T(0), "one": T(1), "three": T(3), "half": T(0.5), "true": T(True),
-        "row": T([0, 1]), "grad": T(1.0, requires_grad=True), "b": T(np.ones((2, 3), bool)), "b01": T(np.ones((2, 3))),
+        "row": T([0, 1]), "grad": T(1.0, requires_grad=True), "b": T(np.ones((2, 3), bool)),
+        "b01": T(np.ones((2, 3))),
         "image": T(np.ones((1, 1, 4, 4))), "kernel": T(np.ones((1, 1, 2, 2))), "generator": FakeGenerator(),
         "int32": int64, "int64": int64, "contiguous_format": contiguous}
 
@@ -226,7 +236,7 @@ def outcome(call, names):
 
 
 def comparable(message):
-    """The message without reasons, and what was given in a fixed order: PyTorch's order of keywords is arbitrary."""
+    """The message without reasons, and what was given in a fixed order, as PyTorch's is arbitrary."""
     if message is None:
         return None
     lines = [line for line in message.splitlines() if "didn't match because" not in line]
@@ -243,7 +253,8 @@ def reasons(message):
     PyTorch compares names of types as text, and marks every keyword and every value of an optional parameter.
     """
     lines = (message or "").replace("!, )", ")").replace("!", "").splitlines()
-    return {line: reason.strip() for line, reason in zip(lines, lines[1:], strict=False) if "didn't match" in reason}
+    return {line: reason.strip() for line, reason in zip(lines, lines[1:], strict=False)
+            if "didn't match" in reason}
 
 
 @pytest.mark.parametrize("call", calls())
@@ -256,6 +267,21 @@ def test_calls_are_taken_or_refused_as_pytorch_does(call, of_gradloom):
     ours = reasons(ours)
     for signature, reason in reasons(theirs).items():
         assert ours[signature] == reason
+
+
+def test_every_native_schema_is_understood():
+    path = Path(pytest.importorskip("torchgen").__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    schemas = [line.partition(":")[2].strip() for line in path.read_text().splitlines()
+               if line.startswith("- func:")]
+    refused = set()
+    for schema in schemas:
+        try:
+            Signature(schema, None)
+        except ValueError as error:
+            refused.add(str(error).partition(";")[0])
+    assert len(schemas) > 2000
+    unsupported = ("Storage", "Stream", "DeviceIndex")
+    assert refused == {f"argument type '{name}' is not supported" for name in unsupported}
 
 
 def test_the_calls_cover_success_and_failure():

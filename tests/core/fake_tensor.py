@@ -52,13 +52,17 @@ class FakeFormat:
 float32, float64, int64, boolean = map(FakeType, ("float32", "float64", "int64", "bool"))
 
 
+contiguous = FakeFormat()
+
+
 @pytest.fixture
 def fake_types():
     """The parser knows the fakes, and afterwards again what it knew before."""
     previous = overloads.register_types(
         Tensor=FakeTensor, dtype=FakeType, device=FakeDevice, Generator=FakeGenerator, layout=FakeLayout,
         memory_format=FakeFormat, python_dtypes={float: float64, int: int64, bool: boolean},
-        constants={"long": int64}, wrapped_number=lambda number: ("wrapped", number),
+        constants={"long": int64, "contiguous_format": contiguous},
+        wrapped_number=lambda number: ("wrapped", number),
         handle_torch_function=lambda parser, args, kwargs: ("overridden", parser.public, args, kwargs),
         disabled_torch_function=None)
     yield

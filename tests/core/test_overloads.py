@@ -10,10 +10,25 @@ import pydoc
 import numpy as np
 import pytest
 
-from gradloom.overloads import (MISSING, GuardedOverload, Overloads, overloaded_function, overloaded_method,
-                                plain_classes, register_types)
-from tests.core.fake_tensor import (FakeDevice, FakeGenerator, FakeTensor, boolean, fake_types, float32,
-                                    float64, int64)
+from gradloom.overloads import (
+    MISSING,
+    GuardedOverload,
+    Overloads,
+    overloaded_function,
+    overloaded_method,
+    plain_classes,
+    register_types,
+)
+from tests.core.fake_tensor import (
+    FakeDevice,
+    FakeGenerator,
+    FakeTensor,
+    boolean,
+    fake_types,
+    float32,
+    float64,
+    int64,
+)
 
 pytestmark = pytest.mark.usefixtures(fake_types.__name__)
 
@@ -54,7 +69,7 @@ class Indexable:
         return 4
 
 
-# --- which overload, and with what ----------------------------------------------------------------------------------
+# --- which overload, and with what --------------------------------------------------------------------------
 
 def test_overload_is_chosen_by_number_and_type_of_arguments(x):
     total = function(*SUM)
@@ -153,17 +168,19 @@ def test_values_are_normalised(kind, given, expected):
 
 
 @pytest.mark.parametrize("kind, given", [
-    ("int", True), ("int", 1.0), ("int", None), ("int", "1"), ("int", FakeTensor(1.0)), ("int", FakeTensor([1])),
-    ("int", FakeTensor(True)), ("int", Indexable()), ("int", np.bool_(1)), ("int", np.float32(1)), ("int?", "1"),
-    ("float", 1j), ("float", "1"), ("float", FakeTensor([1.0])), ("float", FakeTensor(1.0, requires_grad=True)),
-    ("float", np.complex64(1)), ("Scalar", "1"), ("Scalar", None), ("Scalar", np.array(1)),
-    ("Scalar", FakeTensor([1.0])), ("Scalar", FakeTensor(1.0, requires_grad=True)), ("bool", 1), ("bool", None),
-    ("bool", np.bool_(1)), ("bool", FakeTensor(True)), ("str", 1), ("ScalarType", "float32"), ("ScalarType", str),
-    ("ScalarType", np.float32), ("Tensor", 1), ("Tensor", None), ("Tensor", np.zeros(2)), ("Tensor|number", "1"),
-    ("Tensor|number", None), ("Tensor[]", FakeTensor()), ("Tensor[]", 1), ("Tensor[]", [1]), ("Tensor[]", [None]),
-    ("Tensor?[]", [1]), ("int[]", 1.0), ("int[2]", True), ("int[2]", (True, 1)), ("int[2]", 1.0), ("int[2]", "ab"),
-    ("float[]", 1.0), ("float[]", ["a"]), ("bool[2]", [True]), ("bool[2]", [1, 0]), ("Device", 1.5),
-    ("Generator", 3), ("Layout", "strided"), ("MemoryFormat", 3),
+    ("int", True), ("int", 1.0), ("int", None), ("int", "1"), ("int", FakeTensor(1.0)),
+    ("int", FakeTensor([1])), ("int", FakeTensor(True)), ("int", Indexable()), ("int", np.bool_(1)),
+    ("int", np.float32(1)), ("int?", "1"), ("float", 1j), ("float", "1"), ("float", FakeTensor([1.0])),
+    ("float", FakeTensor(1.0, requires_grad=True)), ("float", np.complex64(1)), ("Scalar", "1"),
+    ("Scalar", None), ("Scalar", np.array(1)), ("Scalar", FakeTensor([1.0])),
+    ("Scalar", FakeTensor(1.0, requires_grad=True)), ("bool", 1), ("bool", None), ("bool", np.bool_(1)),
+    ("bool", FakeTensor(True)), ("str", 1), ("ScalarType", "float32"), ("ScalarType", str),
+    ("ScalarType", np.float32), ("Tensor", 1), ("Tensor", None), ("Tensor", np.zeros(2)),
+    ("Tensor|number", "1"), ("Tensor|number", None), ("Tensor[]", FakeTensor()), ("Tensor[]", 1),
+    ("Tensor[]", [1]), ("Tensor[]", [None]), ("Tensor?[]", [1]), ("int[]", 1.0), ("int[2]", True),
+    ("int[2]", (True, 1)), ("int[2]", 1.0), ("int[2]", "ab"), ("float[]", 1.0), ("float[]", ["a"]),
+    ("bool[2]", [True]), ("bool[2]", [1, 0]), ("Device", 1.5), ("Generator", 3), ("Layout", "strided"),
+    ("MemoryFormat", 3),
 ])
 def test_values_are_refused(kind, given):
     f = function(f"f(*, {kind} value)")              # by keyword, so that int[] takes no integers one by one
@@ -201,7 +218,7 @@ def test_out_reaches_its_wrapper(x):
         assert f(x, "s", out=[out, out]) == ("g", (x, "s"), {"out": (out, out)})
     with pytest.raises(TypeError, match="expected tuple of 2 elements but got 1"):
         f(x, "s", out=(out,))
-    native = function("f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")    # out of a native schema is optional too
+    native = function("f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")     # optional there, too
     assert native(x) == ("f", (x,)) and native(x, out=out) == ("f", (x,), {"out": out})
 
 
@@ -220,14 +237,14 @@ def test_names_from_numpy(x):
 
 
 def test_defaults_of_every_kind():
-    f = function("""f(*, int i=-1, float e=1e-05, float one=1, Scalar s=1, bool b=True, str a="va,(l]id", str? c='fro',
-                 int reduction=Mean, int[2] pair=1, int[] none=[], int[1] dims=[-2,-1], ScalarType? t=long,
-                 Scalar? n=None)""")
+    f = function("""f(*, int i=-1, float e=1e-05, float one=1, Scalar s=1, bool b=True, str a="va,(l]id",
+                 str? c='fro', int reduction=Mean, int[2] pair=1, int[] none=[], int[1] dims=[-2,-1], 
+                 ScalarType? t=long, Scalar? n=None)""")
     assert f() == ("f", (-1, 1e-5, 1.0, 1, True, "va,(l]id", "fro", 1, (1, 1), (), (-2, -1), int64, None))
     assert type(f()[1][2]) is float
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("args, kwargs, message", [
     ((), {}, 'transpose() missing 3 required positional argument: "input", "dim0", "dim1"'),
@@ -266,8 +283,10 @@ def test_errors_of_several_signatures_list_them(x):
         "sum() received an invalid combination of arguments - got (Tensor, tuple), but expected one of:\n"
         " * (Tensor input, *, torch.dtype dtype = None)\n"
         "      didn't match because it takes 1 positional argument but 2 were given\n"
-        " * (Tensor input, tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None, Tensor out = None)\n"
-        "      didn't match because some of the arguments have invalid types: (Tensor, !tuple of (float, int)!)\n")
+        " * (Tensor input, tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None, "
+        "Tensor out = None)\n"
+        "      didn't match because some of the arguments have invalid types: "
+        "(Tensor, !tuple of (float, int)!)\n")
     with pytest.raises(TypeError, match="some of the keywords were incorrect: foo") as info:
         function(*SUM, name="sum")(x, foo=1)
     assert "got (Tensor, foo=int), but expected one of:" in str(info.value)
@@ -289,12 +308,12 @@ def test_elements_are_named_by_their_place(x):
     view = overloaded_method("view", [entry(s) for s in VIEW])
     with pytest.raises(TypeError) as info:
         view(x, 6, 1.0)
-    assert str(info.value) == ('view(): argument \'size\' failed to unpack the object at pos 2 with error "type must be '
-                               'tuple of ints,but got float"')
+    assert str(info.value) == ("view(): argument 'size' failed to unpack the object at pos 2 with error "
+                               '"type must be tuple of ints,but got float"')
     with pytest.raises(TypeError, match="^expected Tensor as element 1 in argument 0, but got int$"):
         function("cat(Tensor[] tensors, int dim=0)")([x, 3])
-    with pytest.raises(TypeError, match=r"f\(\): argument 'n' must be tuple of floats, but found element of type str "
-                                        "at pos 2"):
+    with pytest.raises(TypeError, match=r"f\(\): argument 'n' must be tuple of floats, but found element of "
+                                        "type str at pos 2"):
         function("f(float[] n)")([1.0, "a"])
 
 
@@ -330,7 +349,7 @@ def test_unknown_types_are_not_registered():
         register_types(Tenser=int)
 
 
-# --- subclasses -----------------------------------------------------------------------------------------------------
+# --- subclasses ---------------------------------------------------------------------------------------------
 
 class Overriding:
     @classmethod
@@ -365,7 +384,7 @@ def test_plain_subclasses_are_tensors(x):
         assert total(t, 0) == ("sum.dim", (t, (0,), False, None))
 
 
-# --- guarded wrappers -----------------------------------------------------------------------------------------------
+# --- guarded wrappers ---------------------------------------------------------------------------------------
 
 @pytest.fixture
 def unsqueeze():
@@ -374,7 +393,8 @@ def unsqueeze():
             return guard(input, dim, out=out, axis=axis)
         return "done", input, dim, out
 
-    guard = GuardedOverload("unsqueeze", [("unsqueeze(Tensor self, int dim, *, Tensor? out=None)", unsqueeze)])
+    schema = "unsqueeze(Tensor self, int dim, *, Tensor? out=None)"
+    guard = GuardedOverload("unsqueeze", [(schema, unsqueeze)])
     return unsqueeze
 
 
@@ -412,7 +432,7 @@ def test_a_guard_that_refuses_normal_arguments_does_not_recurse(x):
             stubborn(x, dims)
 
 
-# --- the public function --------------------------------------------------------------------------------------------
+# --- the public function ------------------------------------------------------------------------------------
 
 def test_public_functions_present_themselves(x):
     total = overloaded_function("sum", [entry(s) for s in SUM])
@@ -426,7 +446,8 @@ def test_public_functions_present_themselves(x):
     one = function("clamp(Tensor self, Scalar? min=None, *, Tensor? out=None)", name="clamp")
     assert str(inspect.signature(one)) == "(input, min=None, *, out=None)"
     assert "clamp(input, min=None, *, out=None)" in pydoc.plain(pydoc.render_doc(one))
-    assert repr(one.__wrapped__) == "<overloads of clamp: (Tensor input, Number min = None, *, Tensor out = None)>"
+    assert repr(one.__wrapped__) == ("<overloads of clamp: "
+                                     "(Tensor input, Number min = None, *, Tensor out = None)>")
 
 
 def test_signatures_are_parsed_on_first_use():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .plans import accept
+from .registry import Mismatch, type_name
 from .signature import REQUIRED, Misfit, Signature
-from .types import Mismatch, type_name
 
 
 class _Call:
@@ -78,8 +78,8 @@ def explain(overloads, args, kwargs) -> TypeError:
         plausible = signatures
     text = _specific(call, plausible[0]) if len(plausible) == 1 else None
     if text is None:
-        lines = [f"{call.function}() received an invalid combination of arguments - got {call.shown_types()}, "
-                 "but expected one of:"]
+        lines = [f"{call.function}() received an invalid combination of arguments - got "
+                 f"{call.shown_types()}, but expected one of:"]
         for signature in signatures:
             lines += [f" * {signature}", f"      didn't match because {_reason(call, signature)}"]
         text = "\n".join(lines) + "\n"
@@ -111,7 +111,7 @@ def _specific(call: _Call, signature: Signature) -> str | None:
         mismatch = call.problem(parameter, source)
         if mismatch is not None:
             return call.describe(signature, parameter, source, mismatch)
-    return misfit and call.function + "()" + misfit.text
+    return call.function + "()" + misfit.text if misfit else None
 
 
 def _reason(call: _Call, signature: Signature) -> str:

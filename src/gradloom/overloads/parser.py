@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .plans import Bound, bind, in_turn, make_plan, no_plan
+from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
 from .signature import REQUIRED, Signature
-from .types import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
 
 PLANS = 256
 
@@ -13,9 +13,9 @@ class Overloads:
     """The signatures of one function and the calls of it that were seen.
 
     Args:
-        name: as it stands in errors.
-        entries: (signature, wrapper) or (signature, wrapper, wrapper for out=), in the order of trial.
-        method: the first value is `self`, which errors and positions leave out. Every signature must have a `self`;
+        name: as it stands in errors. entries: (signature, wrapper) or (signature, wrapper, wrapper for out=),
+        in the order of trial. method: the first value is `self`, which errors and positions leave out. Every
+        signature must have a `self`;
             `out` is no parameter of a method, as in PyTorch.
 
     Attributes:
@@ -88,7 +88,10 @@ class Overloads:
 
 
 class GuardedOverload(Overloads):
-    """What a wrapper that is itself the public function calls when its guard fails. See Note [Guarded wrappers]."""
+    """What a wrapper that is itself the public function calls when its guard fails.
+
+    See Note [Guarded wrappers] in the package's docstring.
+    """
 
     __slots__ = ()
 
@@ -116,9 +119,11 @@ class GuardedOverload(Overloads):
         if failure:
             from .errors import explain
             raise explain(self, passed, named)
-        fewer = len(values) < len(args) + len(kwargs)
-        if not (fewer | _learns(values) | _renames(bound, passed, named) | _converts(bound, values, arguments)):
-            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: {signature}")
+        changed = (len(values) < len(args) + len(kwargs) or _renames(bound, passed, named)
+                   or _converts(bound, values, arguments))
+        if not _learns(values) and not changed:
+            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
+                            f"{signature}")
         if out is None:
             return signature.wrapper(*arguments)
         return signature.out_wrapper(*arguments, out=out)
@@ -126,14 +131,15 @@ class GuardedOverload(Overloads):
 
 def _learns(values) -> bool:
     """Whether a tensor is of a class that was not known to be plain."""
-    return any([learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)])
+    return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0
 
 
 def _renames(bound: Bound, passed, named) -> bool:
     """Whether a keyword was an alias, such as `axis`."""
     keywords = list(named)
-    return any(type(source) is int and source >= len(passed) and parameter.name != keywords[source - len(passed)]
-               for parameter, source in bound.sources.items())
+    return any(parameter.name != keywords[source - len(passed)]
+               for parameter, source in bound.sources.items()
+               if type(source) is int and source >= len(passed))
 
 
 def _converts(bound: Bound, values, arguments) -> bool:
@@ -144,7 +150,7 @@ def _converts(bound: Bound, values, arguments) -> bool:
                for slot, source, _ in bound.moves if slot is not None)
 
 
-# --- the public functions -------------------------------------------------------------------------------------------
+# --- the public functions -----------------------------------------------------------------------------------
 
 def overloaded_function(name: str, entries, doc: str | None = None, module: str = "gradloom"):
     """A plain function over the entries, for a namespace. Its `__wrapped__` is the `Overloads`."""
@@ -159,8 +165,9 @@ def overloaded_method(name: str, entries, doc: str | None = None, module: str = 
 def _public(overloads, qualified_name, doc, module):
     call, find, learn = overloads.__call__, overloads.plans.get, overloads.learn
 
-    # The usual shapes of a call each have their own key, made of no more than the call needs; all others, and those
-    # whose plan gives up, go to Overloads.__call__. Giving up twice is harmless: a plan converts before it calls.
+    # The usual shapes of a call each have their own key, made of no more than the call needs; all others, and
+    # those whose plan gives up, go to Overloads.__call__. Giving up twice is harmless: a plan converts before
+    # it calls.
     def function(a=MISSING, b=MISSING, c=MISSING, /, *rest, **kwargs):
         if not kwargs:
             if not rest:

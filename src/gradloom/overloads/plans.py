@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from .registry import Mismatch, Overridden, overrides, types
 from .signature import Misfit, Signature
-from .types import Mismatch, Overridden, accept_varargs, alone, keep, overrides, types
+from .types import accept_varargs, alone, keep
 
 
 class Bound:
     """A signature with, for each argument that was passed, where its value is and what converts it.
 
-    sources: {parameter: index, or slice}. moves: (slot or None for out, index or slice, converter).
-    total: whether the classes alone prove that the call fits. overridden: whether an argument has an override.
+    sources: {parameter: index, or slice}. moves: (slot or None for out, index or slice, converter). total:
+    whether the classes alone prove that the call fits. overridden: whether an argument has an override.
     """
 
     __slots__ = ("signature", "sources", "moves", "total", "overridden")
@@ -34,7 +37,7 @@ class Bound:
 
 
 def bind(signature: Signature, count: int, names, classes) -> Bound | None:
-    """What the signature makes of `count` positional values and then `names`, of these classes; None if nothing."""
+    """What the signature makes of `count` positional values and then `names`, of these classes; or None."""
     sources = signature.assign(count, names, classes)
     if isinstance(sources, Misfit):
         return None
@@ -55,12 +58,14 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
 
 def accept(parameter, source, classes):
     """The converter for the parameter's value, or None; see `types`."""
-    return accept_varargs(classes[source]) if type(source) is slice else parameter.type.accept(classes[source])
+    if type(source) is slice:
+        return accept_varargs(classes[source])
+    return parameter.type.accept(classes[source])
 
 
-# --- plans ----------------------------------------------------------------------------------------------------------
-# A plan takes the values one by one; the public function may pass up to three, filled up with MISSING, so the plan of
-# a call with fewer takes, and ignores, the rest.
+# --- plans --------------------------------------------------------------------------------------------------
+# A plan takes the values one by one; the public function may pass up to three, filled up with MISSING, so the
+# plan of a call with fewer takes, and ignores, the rest.
 
 def make_plan(bound: Bound):
     """The fastest closure for this call."""
@@ -79,7 +84,8 @@ def make_plan(bound: Bound):
     tail = tuple(template[count:])
     if count > 3:
         return _plan_of_many(wrapper, converters, tail)
-    return (_plan_of_1, _plan_of_2, _plan_of_3)[count - 1](wrapper, *converters, tail)
+    make: Callable = (_plan_of_1, _plan_of_2, _plan_of_3)[count - 1]
+    return make(wrapper, *converters, tail)
 
 
 def _overridden(*_):

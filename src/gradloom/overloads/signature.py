@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from .types import ArgumentType, types
+from .registry import types
+from .types import ArgumentType
 
 REQUIRED = object()
 
@@ -17,11 +18,14 @@ _PARAMETER = re.compile(r"(\S+(?: -> \S+\))?) (\w+)(?:=(.*))?", re.DOTALL)
 
 
 class Parameter:
-    """A name with a type; `slot` is its place among the wrapper's arguments (None for out), `default` or REQUIRED."""
+    """A name with a type, and a default or REQUIRED; `slot` is its place among the wrapper's arguments.
+
+    `out` has no slot: it is keyword-only, always optional, and passed as `out=`.
+    """
 
     __slots__ = ("name", "type", "default", "default_text", "keyword_only", "slot")
 
-    def __init__(self, text: str, keyword_only: bool, slot: int):
+    def __init__(self, text: str, keyword_only: bool, slot: int | None):
         match = _PARAMETER.fullmatch(text)
         if not match:
             raise ValueError(f"parameter {text!r} is not of the form 'Type name' or 'Type name=default'")
@@ -48,8 +52,9 @@ class Parameter:
             return tuple(value) if isinstance(value, list) else (value,) * size
         return float(value) if base == "float" and value is not None else value
 
-    def accepts_keyword(self, name: str) -> bool:
-        return name == self.name or name in _ALIASES.get(self.name, ())
+    def goes_by(self, name: str, names) -> bool:
+        """Whether `name` means it: an alias does not if the parameter's own name is among `names`, too."""
+        return name == self.name or (name in _ALIASES.get(self.name, ()) and self.name not in names)
 
     def __str__(self):
         default = "" if self.default is REQUIRED else f" = {self.default_text}"
@@ -74,31 +79,34 @@ class Misfit:
 class Signature:
     """Parameters in schema order with the wrapper that they are for.
 
-    A method's first value is always its `self`, wherever the schema has it; it is not among `shown`, the parameters
-    that a caller passes and errors count and name. `varargs` is the parameter that takes integers one by one, if any.
+    A method's first value is always its `self`, wherever the schema has it; it is not among `shown`, the
+    parameters that a caller passes and errors count and name. `varargs` is the parameter that takes integers
+    one by one, if any.
     """
 
-    __slots__ = ("wrapper", "out_wrapper", "parameters", "positional", "shown", "varargs", "template", "offset",
-                 "minimum", "most_positional", "least_positional")
+    __slots__ = ("wrapper", "out_wrapper", "parameters", "positional", "shown", "varargs", "template",
+                 "offset", "minimum", "most_positional", "least_positional")
 
     def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False):
         self.wrapper, self.out_wrapper = wrapper, out_wrapper or wrapper
         self.parameters = parameters = [p for p in _parse(text) if not (method and p.slot is None)]
         self.offset = int(method)
         own = next((p for p in parameters if p.name == "self" and p.slot is not None), None)
-        if method and own is None:
+        leading = [own] if method and own else []
+        if method and not leading:
             raise ValueError(f"a method needs a parameter named self: {text}")
         if not method and own and own.type.base.startswith("Tensor") and own.type.size is None:
             own.name = "input"
         self.shown = [p for p in parameters if not (method and p is own)]
-        self.positional = ([own] if method else []) + [p for p in self.shown if not p.keyword_only]
+        self.positional = leading + [p for p in self.shown if not p.keyword_only]
         self.most_positional = len(self.positional) - self.offset
         self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset:])
         self.minimum = sum(p.default is REQUIRED for p in self.shown)
         # PyTorch's rule for x.view(2, 3): the list must be all that can be passed by position
         last = self.positional[-1] if self.most_positional == 1 else None
         self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
-        self.template = [None if p.default is REQUIRED else p.default for p in parameters if p.slot is not None]
+        self.template = [None if p.default is REQUIRED else p.default
+                         for p in parameters if p.slot is not None]
 
     def assign(self, count: int, names, classes) -> dict | Misfit:
         """{parameter: index of its value, or the slice of those that varargs take}, or what is wrong.
@@ -112,7 +120,7 @@ class Signature:
             return Misfit(self.too_many(count))
         unknown = []
         for place, name in enumerate(names, count):
-            parameter = next((p for p in self.shown if p.accepts_keyword(name) and p not in sources), None)
+            parameter = next((p for p in self.shown if p.goes_by(name, names) and p not in sources), None)
             if parameter is None:
                 unknown.append(name)
             else:
@@ -147,7 +155,7 @@ def _missing(names):
 
 
 def _parse(text: str) -> list[Parameter]:
-    """Parameters of 'name.overload(Type name, Type name=default, *, ...) -> ...'; name and returns may be absent."""
+    """Parameters of 'name.overload(Type name, *, Type name=default) -> ...'; both ends are optional."""
     text = text.partition(") -> ")[0].rstrip().removesuffix(")")
     found: list[Parameter] = []
     keyword_only = False

@@ -1,11 +1,9 @@
 """What an argument of each schema type may be, and what it becomes before a wrapper sees it.
 
-`ArgumentType.accept(cls)` answers for a *class*, so that `parser.py` can decide a call once for all arguments of
-these classes. The answer is None (no such argument), or (converter, total): the converter makes the normalised value
-(`keep` returns it unchanged), and unless `total` it may still raise `Mismatch` after a look at the value: a list whose
-elements are not integers, a tensor that is no scalar.
-
-Tensor, dtype, device and the hooks are not importable from here: `register_types` supplies them.
+`ArgumentType.accept(cls)` answers for a *class*, so that `parser.py` can decide a call once for all arguments
+of these classes. The answer is None (no such argument), or (converter, total): the converter makes the
+normalised value (`keep` returns it unchanged), and unless `total` it may still raise `Mismatch` after a look
+at the value: a list whose elements are not integers, a tensor that is no scalar.
 """
 
 from __future__ import annotations
@@ -15,80 +13,7 @@ from operator import index
 
 import numpy as np
 
-
-class _Missing:
-    __slots__ = ()
-
-    def __repr__(self):
-        return "MISSING"
-
-
-MISSING = _Missing()        # "not passed", where None is a value
-
-
-class Fallback(Exception):
-    """A remembered decision cannot finish this call. Never leaves the parser that remembered it."""
-
-
-class Mismatch(Fallback):
-    """The value is not what its class promised. `text`, if any, is the whole error, with {function} and others."""
-
-    def __init__(self, text: str | None = None):
-        super().__init__(text)
-        self.text = text
-
-
-class Overridden(Fallback):
-    """An argument's class answers calls itself, by `__torch_function__`."""
-
-
-class _Types:
-    """Everything that is bound late."""
-
-    Tensor: type = type("Unregistered", (), {})
-    dtype: type | None = None
-    device: type | None = None
-    layout: type | None = None
-    memory_format: type | None = None
-    Generator: type | None = None
-    python_dtypes: dict = {}            # float -> float64 ..., for dtype=float
-    constants: dict = {}                # names that schemas use as defaults: long, contiguous_format
-    disabled_torch_function = None      # a `__torch_function__` that means: treat me as a plain tensor
-    wrapped_number = None               # number -> Tensor that promotes weakly
-    handle_torch_function = None        # (overloads, args, kwargs) -> result
-
-
-types = _Types()
-plain_classes: set[type] = set()        # tensor classes without an override; emptied when it reaches 1,000
-
-
-def register_types(**bindings) -> dict:
-    """Bind what this module cannot import; returns the previous bindings, with which a test can restore them.
-
-    Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float: float64, ...};
-    constants {"long": int64, "contiguous_format": ...}; disabled_torch_function; wrapped_number(number) -> Tensor;
-    handle_torch_function(overloads, args, kwargs) -> result.
-
-    Raises:
-        TypeError: for an unknown keyword.
-    """
-    previous = {}
-    for name, value in bindings.items():
-        if name.startswith("_") or not hasattr(_Types, name):
-            raise TypeError(f"register_types() got an unexpected keyword argument {name!r}")
-        previous[name] = getattr(types, name)
-        setattr(types, name, value)
-    plain_classes.clear()
-    return previous
-
-
-def overrides(cls: type) -> bool:
-    """Whether objects of this class answer calls themselves, by a `__torch_function__` that is not Tensor's own."""
-    function = getattr(cls, "__torch_function__", None)
-    if function is None:
-        return False
-    plain = getattr(types.Tensor, "__torch_function__", None), types.disabled_torch_function
-    return getattr(function, "__func__", function) not in [getattr(p, "__func__", p) for p in plain]
+from .registry import Mismatch, Overridden, learn_plain, overrides, plain_classes, type_name, types
 
 
 def keep(value):
@@ -98,7 +23,7 @@ def keep(value):
 KEEP = keep, True
 
 
-# --- one value ------------------------------------------------------------------------------------------------------
+# --- one value ----------------------------------------------------------------------------------------------
 # Each function takes a class and gives (converter, total) or None.
 
 def _tensor(cls):
@@ -118,7 +43,7 @@ def _tensor_or_number(cls):
 def _python_number(cls):
     if cls in (int, float, bool, complex):
         return KEEP
-    for kind in (int, float, complex):         # NumPy's float64 and complex128 are such subclasses, and so is IntEnum
+    for kind in (int, float, complex):         # subclasses: NumPy's float64, complex128; IntEnum
         if issubclass(cls, kind):
             return kind, True
     if issubclass(cls, np.longdouble):
@@ -129,7 +54,7 @@ def _python_number(cls):
 
 
 def _zero_dim(kinds, convert):
-    """A converter of 0-dim tensors that record no gradient; `kinds` are NumPy's letters, V being bfloat16's."""
+    """A converter of 0-dim tensors that require no gradient; `kinds` are NumPy's letters, V is bfloat16's."""
     def converter(tensor):
         array = tensor._array
         if array.ndim or array.dtype.kind not in kinds or tensor.requires_grad:
@@ -199,8 +124,9 @@ def _registered(name):
     return accept
 
 
-# --- sequences ------------------------------------------------------------------------------------------------------
-# PyTorch decides by the first element whether a list is meant, and complains about a later one by its position.
+# --- sequences ----------------------------------------------------------------------------------------------
+# PyTorch decides by the first element whether a list is meant, and complains about a later one by its
+# position.
 
 def ints(values) -> tuple[int, ...]:
     """A list of integers. A bool is one anywhere but first, as in PyTorch."""
@@ -243,8 +169,8 @@ def _each(accept_element, noun):
             except Mismatch:
                 if position == 0:
                     raise
-                raise Mismatch(f"{{function}}(): argument '{{argument}}' must be {noun}, but found element of type "
-                               f"{type_name(type(value))} at pos {position + 1}") from None
+                raise Mismatch(f"{{function}}(): argument '{{argument}}' must be {noun}, but found element "
+                               f"of type {type_name(type(value))} at pos {position + 1}") from None
         return tuple(found)
     return convert
 
@@ -272,20 +198,11 @@ def _uncommon_tensors(values, also=()):
         elif issubclass(cls, types.Tensor):
             learn_plain(cls)
         elif cls not in also:
-            raise Mismatch(f"expected Tensor as element {position} in argument {{index}}, but got {type_name(cls)}")
+            raise Mismatch(f"expected Tensor as element {position} in argument {{index}}, but got "
+                           f"{type_name(cls)}")
     if overridden:
         raise Overridden
     return tuple(values)
-
-
-def learn_plain(cls: type) -> bool:
-    """Add a tensor class without an override to `plain_classes`; whether it was new there."""
-    if cls in plain_classes:
-        return False
-    if len(plain_classes) >= 1000:
-        plain_classes.clear()
-    plain_classes.add(cls)
-    return True
 
 
 def _sequence(convert, size, exact):
@@ -329,7 +246,7 @@ def accept_varargs(classes):
     return (ints, False) if _index(classes[0]) and classes[0] is not bool else None
 
 
-# --- types ----------------------------------------------------------------------------------------------------------
+# --- types --------------------------------------------------------------------------------------------------
 
 # schema name: (PyTorch's name for it, accept, PyTorch's name for a list of them, converter of such a list)
 _KINDS: dict[str, tuple] = {
@@ -361,10 +278,10 @@ class ArgumentType:
 
     def __init__(self, text: str):
         match = _TYPE.fullmatch(text)
-        base = match and _SYMBOLIC.get(match[1], match[1])
-        if base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
-            raise ValueError(f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, some with "
-                             "[] or [n], and ? for optional")
+        base = _SYMBOLIC.get(match[1], match[1]) if match else ""
+        if not match or base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
+            raise ValueError(f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, "
+                             "some with [] or [n], and ? for optional")
         one, accept_one, many, convert = _KINDS[base]
         self.base, self.optional = base, bool(match[4])
         self.size = None if match[3] is None else int(match[3] or 0)
@@ -388,12 +305,3 @@ class ArgumentType:
 
 _NONE = type(None)
 _OVERRIDABLE = {"Tensor", "Tensor|number", "Scalar", "int", "float", "complex"}
-
-
-def type_name(cls: type) -> str:
-    """The class's name as PyTorch's errors print it: a module's name only for classes that are written in C."""
-    for name in ("dtype", "device", "layout", "memory_format", "Generator"):
-        if cls is getattr(types, name):
-            return f"torch.{name}"
-    written_in_python = cls.__flags__ & (1 << 9)
-    return cls.__name__ if written_in_python or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"

@@ -1,0 +1,110 @@
+"""What the parser is told from outside: the tensor class, dtypes, hooks; and what follows from it.
+
+Tensor, dtype and device are not importable from here, so `register_types` supplies them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Missing:
+    __slots__ = ()
+
+    def __repr__(self):
+        return "MISSING"
+
+
+MISSING = _Missing()        # "not passed", where None is a value
+
+
+class Fallback(Exception):
+    """A remembered decision cannot finish this call. Never leaves the parser that remembered it."""
+
+
+class Mismatch(Fallback):
+    """The value is not what its class promised.
+
+    text: None, or the whole error, with {function}, {argument} and {index} to be filled in.
+    """
+
+    def __init__(self, text: str | None = None):
+        super().__init__(text)
+        self.text = text
+
+
+class Overridden(Fallback):
+    """An argument's class answers calls itself, by `__torch_function__`."""
+
+
+class _Types:
+    """Everything that is bound late."""
+
+    Tensor: type = type("Unregistered", (), {})
+    dtype: type | None = None
+    device: type | None = None
+    layout: type | None = None
+    memory_format: type | None = None
+    Generator: type | None = None
+    python_dtypes: dict = {}                # float -> float64 ..., for dtype=float
+    constants: dict = {}                    # names that schemas use as defaults: long, contiguous_format
+    disabled_torch_function: Any = None     # a `__torch_function__` that means: treat me as a plain tensor
+    wrapped_number: Any = None              # number -> Tensor that promotes weakly
+    handle_torch_function: Any = None       # (overloads, args, kwargs) -> result
+
+
+types = _Types()
+plain_classes: set[type] = set()        # tensor classes without an override; emptied when it reaches 1,000
+
+
+def register_types(**bindings) -> dict:
+    """Bind what this module cannot import; returns the previous bindings, with which a test can restore them.
+
+    Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float:
+    float64, ...}; constants {"long": int64, "contiguous_format": ...}; disabled_torch_function;
+    wrapped_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
+
+    Raises:
+        TypeError: for an unknown keyword.
+    """
+    previous = {}
+    for name, value in bindings.items():
+        if name.startswith("_") or not hasattr(_Types, name):
+            raise TypeError(f"register_types() got an unexpected keyword argument {name!r}")
+        previous[name] = getattr(types, name)
+        setattr(types, name, value)
+    plain_classes.clear()
+    return previous
+
+
+def overrides(cls: type) -> bool:
+    """Whether objects of this class answer calls: by a `__torch_function__` that is not Tensor's own.
+
+    Nobody does as long as no `handle_torch_function` is registered.
+    """
+    function = getattr(cls, "__torch_function__", None)
+    if function is None or types.handle_torch_function is None:
+        return False
+    plain = getattr(types.Tensor, "__torch_function__", None), types.disabled_torch_function
+    return getattr(function, "__func__", function) not in [getattr(p, "__func__", p) for p in plain]
+
+
+def learn_plain(cls: type) -> bool:
+    """Add a tensor class without an override to `plain_classes`; whether it was new there."""
+    if cls in plain_classes:
+        return False
+    if len(plain_classes) >= 1000:
+        plain_classes.clear()
+    plain_classes.add(cls)
+    return True
+
+
+def type_name(cls: type) -> str:
+    """The class's name as PyTorch's errors print it: with its module only if the class is written in C."""
+    for name in ("dtype", "device", "layout", "memory_format", "Generator"):
+        if cls is getattr(types, name):
+            return f"torch.{name}"
+    written_in_python = cls.__flags__ & (1 << 9)
+    if written_in_python or cls.__module__ == "builtins":
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__name__}"
