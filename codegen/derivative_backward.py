@@ -10,7 +10,8 @@ from .derivative_keys import FormulaLine
 from .derivative_model import Derivative, DifferentiableInput, Gradient, Output, SavedAttribute
 from .derivative_scope import backward_scope
 from .formula import Formula, FormulaError
-from .formula_names import GradientUse, Resolved, resolve
+from .formula_context import GradientUse
+from .formula_names import Resolved, resolve
 from .formula_saving import Capture, list_size, needs, write_backward
 from .formula_scope import Callables, Kind, Role
 from .schema import FunctionSchema

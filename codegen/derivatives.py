@@ -34,8 +34,9 @@ from .derivative_model import (
 )  # fmt: skip
 from .derivative_outputs import check_styles, find_outputs, styled_uses
 from .errors import SpecError, raise_all, shorten
+from .formula_helpers import find_helpers
 from .formula_names import Resolved
-from .formula_scope import Callables, describe_operators, find_helpers
+from .formula_scope import Callables, describe_operators
 from .native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
 from .schema import FunctionSchema, did_you_mean
 from .source import load_entries

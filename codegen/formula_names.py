@@ -11,52 +11,15 @@ that tensors have. Nothing else gets through.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from .formula import Formula, FormulaError
-from .formula_metadata import (
-    ATTRIBUTE_NAMES,
-    DTYPE_ATTRIBUTES,
-    DTYPE_METHODS,
-    METHOD_NAMES,
-    NUMBER_ATTRIBUTES,
-    NUMBER_METHODS,
-    TENSOR_ATTRIBUTES,
-    TENSOR_METHODS,
-    metadata_read,
-)  # fmt: skip
+from .formula import Formula
+from .formula_calls import Calls
+from .formula_context import GradientUse
+from .formula_metadata import metadata_read
 from .formula_scope import Helper, Kind, Operator, Role, Scope, Variable
-from .schema import did_you_mean
-
-# Python's own functions that a formula may call, and the kind of their results (None: that of the argument).
-BUILTINS: dict[str, Kind | None] = {
-    "len": Kind.NUMBER, "int": Kind.NUMBER, "float": Kind.NUMBER, "bool": Kind.NUMBER, "range": Kind.NUMBERS,
-    "min": Kind.NUMBER, "max": Kind.NUMBER, "abs": Kind.NUMBER, "tuple": None, "list": None,
-    "zip": Kind.OTHER,
-}  # fmt: skip
-
-SAVE_IF = "wrap_opt_if"  # wrap_opt_if(x, condition): `x` if the condition held in the forward pass, else None
-STANDALONE = ("auto_linear", "auto_element_wise", "non_differentiable", "not_implemented")
-
-_CONSTANTS = {
-    "true": "True",
-    "false": "False",
-    "none": "None",
-    "nullptr": "None",
-    "nullopt": "None",
-    "null": "None",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class GradientUse:
-    """A gradient in a formula. `how`: 'passed' (as it is, to a helper), 'tested' (`is None`), 'computed'."""
-
-    variable: Variable
-    node: ast.expr
-    how: str
-    index: int | None  # which gradient; None for the whole list
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,80 +73,31 @@ def resolve(formula: Formula, scope: Scope) -> Resolved:
     )
 
 
-class _Resolver:
-    """Walks the tree. Recursion is bounded by formula.MAX_DEPTH."""
+class _Resolver(Calls):
+    """Walks the tree of a formula."""
 
-    def __init__(self, formula: Formula, scope: Scope) -> None:
-        self.formula, self.scope = formula, scope
-        self.callables = scope.callables
-        self.namespaces = scope.callables.namespaces
-        self.kinds: dict[ast.AST, Kind] = {}
-        self.variables: dict[ast.Name, Variable] = {}
-        self.operators: dict[ast.AST, Operator] = {}
-        self.helpers: dict[str, Helper] = {}
-        self.gradients: list[GradientUse] = []
-        self.locals: dict[str, Variable] = {}
-        self.how: dict[ast.AST, str] = {}
-
-    def visit(self, node: ast.expr) -> Kind:
-        kind: Kind = getattr(self, f"_{type(node).__name__.lower()}")(node)
-        self.kinds[node] = kind
-        return kind
-
-    def visit_all(self, nodes: list[ast.expr]) -> list[Kind]:
-        return [self.visit(node) for node in nodes]
+    def resolve(self, node: ast.expr) -> Kind:
+        return _RULES[type(node)](self, node)
 
     # Leaves
 
-    def _constant(self, node: ast.Constant) -> Kind:
+    def constant(self, node: ast.Constant) -> Kind:
         return Kind.NUMBER if isinstance(node.value, (int, float, complex)) else Kind.OTHER
 
-    def _name(self, node: ast.Name) -> Kind:
+    def name(self, node: ast.Name) -> Kind:
         variable = self.locals.get(node.id) or self.scope.variables.get(node.id)
         if variable is None:
-            raise self._unknown(node)
+            raise self.unknown(node)
         self.variables[node] = variable
         if variable.role is Role.GRADIENT:
-            self._use_gradient(variable, node, variable.index)
+            self.use_gradient(variable, node, variable.index)
         elif variable.role is Role.GRADIENTS:
-            self._use_gradient(variable, node, None)
+            self.use_gradient(variable, node, None)
         return variable.kind
-
-    def _use_gradient(self, variable: Variable, node: ast.expr, index: int | None) -> None:
-        self.gradients.append(GradientUse(variable, node, self.how.get(node, "computed"), index))
-
-    def _unknown(self, node: ast.Name) -> FormulaError:
-        name = node.id
-        if name in self.scope.elsewhere:
-            return self.formula.error(node, f"`{name}` is not a name here", self.scope.elsewhere[name])
-        if name in STANDALONE:
-            return self.formula.error(
-                node, f"`{name}` must be the whole formula", "it cannot be part of an expression"
-            )
-        if name in self.callables.helpers or name in self.callables.operators or name in (*BUILTINS, SAVE_IF):
-            return self.formula.error(node, f"`{name}` is a function", f"call it: `{name}(...)`")
-        if name in self.namespaces:
-            return self.formula.error(
-                node, f"`{name}` is a namespace", f"call an operator of it: `{name}.<name>(...)`"
-            )
-        if name in _CONSTANTS:
-            return self.formula.error(node, f"unknown name `{name}`", f"write `{_CONSTANTS[name]}`")
-        known = [*self.scope.variables, *self.locals]
-        names = ", ".join(f"`{n}`" for n in known)
-        hint = (
-            did_you_mean(name, known)
-            or did_you_mean(name, self._functions())
-            or f"this formula may use {names}"
-        )
-        return self.formula.error(node, f"unknown name `{name}`", hint)
-
-    def _functions(self) -> list[str]:
-        operators = [o.public_name for o in self.callables.operators.values() if o.is_function]
-        return [*self.callables.helpers, *operators, *BUILTINS, *self.namespaces]
 
     # Operators of Python
 
-    def _binop(self, node: ast.BinOp) -> Kind:
+    def binop(self, node: ast.BinOp) -> Kind:
         kinds = {self.visit(node.left), self.visit(node.right)}
         for side in (node.left, node.right):
             if isinstance(side, ast.Constant) and isinstance(side.value, str):
@@ -195,14 +109,14 @@ class _Resolver:
             return Kind.NUMBERS
         return Kind.TENSOR if Kind.TENSOR in kinds else Kind.UNKNOWN
 
-    def _unaryop(self, node: ast.UnaryOp) -> Kind:
+    def unaryop(self, node: ast.UnaryOp) -> Kind:
         kind = self.visit(node.operand)
         return Kind.NUMBER if isinstance(node.op, ast.Not) else kind
 
-    def _boolop(self, node: ast.BoolOp) -> Kind:
+    def boolop(self, node: ast.BoolOp) -> Kind:
         return _common(self.visit_all(node.values))
 
-    def _compare(self, node: ast.Compare) -> Kind:
+    def compare(self, node: ast.Compare) -> Kind:
         if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             self._check_none_test(node)
             self.how[node.left] = "tested"
@@ -217,7 +131,7 @@ class _Resolver:
                 right, f"`{operator}` with something that is not None", "compare with `==`"
             )
 
-    def _ifexp(self, node: ast.IfExp) -> Kind:
+    def ifexp(self, node: ast.IfExp) -> Kind:
         self.visit(node.test)
         branches = [
             n for n in (node.body, node.orelse) if not (isinstance(n, ast.Constant) and n.value is None)
@@ -229,19 +143,17 @@ class _Resolver:
 
     # Containers
 
-    def _tuple(self, node: ast.Tuple | ast.List) -> Kind:
+    def tuple(self, node: ast.Tuple | ast.List) -> Kind:
         kinds = set(self.visit_all(node.elts))
         if kinds == {Kind.NUMBER}:
             return Kind.NUMBERS
         return Kind.TENSORS if kinds == {Kind.TENSOR} else Kind.OTHER
 
-    _list = _tuple
-
-    def _slice(self, node: ast.Slice) -> Kind:
+    def slice(self, node: ast.Slice) -> Kind:
         self.visit_all([part for part in (node.lower, node.upper, node.step) if part is not None])
         return Kind.OTHER
 
-    def _subscript(self, node: ast.Subscript) -> Kind:
+    def subscript(self, node: ast.Subscript) -> Kind:
         base = node.value
         variable = self.scope.variables.get(base.id) if isinstance(base, ast.Name) else None
         if variable is not None and variable.role in (Role.GRADIENTS, Role.MASK):
@@ -268,7 +180,7 @@ class _Resolver:
         if variable.size is None:
             self.visit(node.slice)
             if variable.role is Role.GRADIENTS:
-                self._use_gradient(variable, node, None)
+                self.use_gradient(variable, node, None)
             return Kind.TENSOR
         if index is None:
             message = f"the index of `{variable.name}` is not a constant"
@@ -284,11 +196,11 @@ class _Resolver:
             )
             raise self.formula.error(node.slice, message, hint)
         if variable.role is Role.GRADIENTS:
-            self._use_gradient(variable, node, index)
+            self.use_gradient(variable, node, index)
             return Kind.TENSOR
         return Kind.NUMBER
 
-    def _listcomp(self, node: ast.ListComp) -> Kind:
+    def listcomp(self, node: ast.ListComp) -> Kind:
         generator = node.generators[0]
         kind = self.visit(generator.iter)
         targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
@@ -314,222 +226,11 @@ class _Resolver:
 
     def _define(self, target: ast.Name, kind: Kind) -> None:
         name = target.id
-        if name in self.scope.variables or name in self.locals or name in self._functions():
+        if name in self.scope.variables or name in self.locals or name in self.functions():
             raise self.formula.error(
                 target, f"`{name}` is a name already", "choose another name for the variable"
             )
         self.locals[name] = Variable(name, kind, Role.LOCAL)
-
-    # Attributes and calls
-
-    def _attribute(self, node: ast.Attribute) -> Kind:
-        namespace = self._namespace_of(node)
-        if namespace is not None:
-            raise self.formula.error(node, f"`{self.formula.source(node)}` is a function", "call it")
-        kind = self.visit(node.value)
-        if kind is Kind.DTYPE and node.attr in DTYPE_ATTRIBUTES | DTYPE_METHODS:
-            if node.attr in DTYPE_METHODS:
-                raise self.formula.attribute_error(
-                    node, f"`{node.attr}` is a method", f"call it: `.{node.attr}()`"
-                )
-            return Kind.NUMBER
-        if kind is Kind.NUMBER and node.attr in NUMBER_ATTRIBUTES:
-            return kind
-        if not kind.may_be_tensor:
-            raise self._no_attribute(node, kind)
-        read = metadata_read(node)
-        if read is not None:
-            return read.kind
-        if node.attr in TENSOR_ATTRIBUTES:
-            return Kind.TENSOR
-        if node.attr in METHOD_NAMES or self._is_method(node.attr):
-            raise self.formula.attribute_error(
-                node, f"`{node.attr}` is a method", f"call it: `.{node.attr}(...)`"
-            )
-        raise self._no_attribute(node, kind)
-
-    def _no_attribute(self, node: ast.Attribute, kind: Kind) -> FormulaError:
-        base = self.formula.source(node.value)
-        if kind.may_be_tensor:
-            hint = did_you_mean(node.attr, [*ATTRIBUTE_NAMES, *METHOD_NAMES, *self._methods()])
-            return self.formula.attribute_error(node, f"tensors have no attribute `{node.attr}`", hint)
-        known = {
-            Kind.NUMBER: (*NUMBER_ATTRIBUTES, *NUMBER_METHODS),
-            Kind.DTYPE: (*DTYPE_ATTRIBUTES, *DTYPE_METHODS),
-        }
-        have = sorted(known.get(kind, ()))
-        hint = f"it has {', '.join(f'`{h}`' for h in have)}" if have else ""
-        if kind is Kind.TENSORS:
-            hint = f"write `[x.{node.attr} for x in {base}]`"
-        return self.formula.attribute_error(node, f"`{base}` is {kind.value}, it has no `{node.attr}`", hint)
-
-    def _methods(self) -> list[str]:
-        return [o.name for o in self.callables.operators.values() if o.is_method]
-
-    def _is_method(self, name: str) -> bool:
-        operator = self.callables.operators.get(name)
-        return operator is not None and operator.is_method
-
-    def _namespace_of(self, node: ast.expr) -> str | None:
-        """`linalg` for `linalg.inv`, unless `linalg` is a variable."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            name = node.value.id
-            if name in self.namespaces and name not in self.scope.variables and name not in self.locals:
-                return name
-        return None
-
-    def _call(self, node: ast.Call) -> Kind:
-        if isinstance(node.func, ast.Name):
-            return self._function_call(node, node.func)
-        namespace = self._namespace_of(node.func)
-        if namespace is None:
-            return self._method_call(node, node.func)
-        members = self.namespaces[namespace]
-        operator = members.get(node.func.attr)  # type: ignore[attr-defined]
-        if operator is None or not operator.is_function:
-            attr = node.func.attr  # type: ignore[attr-defined]
-            raise self.formula.attribute_error(
-                node.func,
-                f"`{namespace}` has no operator `{attr}`",
-                did_you_mean(attr, members),  # type: ignore
-            )
-        return self._operator_call(node, operator)
-
-    def _arguments(self, node: ast.Call) -> list[Kind]:
-        for item in node.keywords:
-            if item.arg is None:
-                self.how[item.value] = "unpacked"
-        return self.visit_all([*node.args, *(k.value for k in node.keywords)])
-
-    def _function_call(self, node: ast.Call, func: ast.Name) -> Kind:
-        name = func.id
-        variable = self.locals.get(name) or self.scope.variables.get(name)
-        if name == SAVE_IF:
-            return self._save_if(node)
-        if name in self.callables.helpers:
-            self._check_not_hidden(func, variable, "helper")
-            return self._helper_call(node, self.callables.helpers[name])
-        operator = self.callables.operators.get(name)
-        is_operator = operator is not None and operator.is_function
-        if name in BUILTINS:
-            kinds = self._arguments(node)
-            if not (is_operator and any(kind.may_be_tensor for kind in kinds)):
-                self._check_not_hidden(func, variable, "function")
-                returns = BUILTINS[name]
-                return returns if returns is not None else (kinds[0] if kinds else Kind.OTHER)
-        if is_operator:
-            return self._operator_call(node, operator)  # type: ignore[arg-type]
-        if variable is not None:
-            message = f"`{name}` is {variable.kind.value}, it cannot be called"
-            raise self.formula.error(func, message, did_you_mean(name, self._functions()))
-        if name in STANDALONE or name in self.scope.elsewhere:
-            raise self._unknown(func)
-        if operator is not None:
-            raise self.formula.error(func, f"operator `{name}` is a method only", f"write `x.{name}(...)`")
-        known = self._functions()
-        hint = (
-            did_you_mean(name, known) or "a formula may call operators and the public functions in formulas/"
-        )
-        raise self.formula.error(func, f"unknown function `{name}`", hint)
-
-    def _check_not_hidden(self, func: ast.Name, variable: Variable | None, what: str) -> None:
-        if variable is not None:
-            message = f"{what} `{func.id}` is hidden by the {variable.role.value} of that name"
-            raise self.formula.error(func, message, "call it in a helper in formulas/")
-
-    def _helper_call(self, node: ast.Call, helper: Helper) -> Kind:
-        for value in (*node.args, *(k.value for k in node.keywords)):
-            self.how[value] = "passed"
-        self._arguments(node)
-        self.helpers[helper.name] = helper
-        wrong = helper.misuse(len(node.args), [k.arg for k in node.keywords if k.arg])
-        if wrong is not None and all(k.arg for k in node.keywords):
-            word, message = wrong
-            at = next((k for k in node.keywords if k.arg == word), node.func)
-            hint = "its arguments are " + ", ".join(
-                f"`{p}`" for p in (*helper.positional, *sorted(helper.keywords))
-            )
-            raise self.formula.error(at, message, hint)
-        return helper.returns
-
-    def _operator_call(self, node: ast.Call, operator: Operator) -> Kind:
-        self._arguments(node)
-        self._check_keywords(node, operator)
-        self.operators[node.func] = operator
-        return operator.returns
-
-    def _check_keywords(self, node: ast.Call, operator: Operator) -> None:
-        for item in node.keywords:
-            if item.arg is not None and item.arg not in operator.arguments:
-                message = f"`{operator.public_name}` has no argument `{item.arg}`"
-                raise self.formula.error(item, message, did_you_mean(item.arg, operator.arguments))
-
-    def _method_call(self, node: ast.Call, func: ast.Attribute) -> Kind:
-        kind = self.visit(func.value)
-        arguments = self._arguments(node)
-        name = func.attr
-        if kind is Kind.NUMBER and name in NUMBER_METHODS and not arguments:
-            return kind
-        if kind is Kind.DTYPE and name in DTYPE_METHODS and not arguments:
-            return kind
-        if not kind.may_be_tensor:
-            raise self._no_attribute(func, kind)
-        read = metadata_read(node)
-        if read is not None:
-            return read.kind
-        if name == "options" and self.how.get(node) != "unpacked":
-            message = "`options()` gives keyword arguments: dtype and device"
-            raise self.formula.attribute_error(func, message, "unpack them: `zeros(size, **self.options())`")
-        if name in TENSOR_METHODS and not self._is_method(name):
-            return TENSOR_METHODS[name]
-        if self._is_method(name):
-            operator = self.callables.operators[name]
-            self._check_keywords(node, operator)
-            return operator.returns
-        if name.endswith("_") and self._is_method(name[:-1]):
-            self._check_write(func)
-            return kind
-        if name in ATTRIBUTE_NAMES:
-            raise self.formula.attribute_error(func, f"`{name}` is not a method", f"write `.{name}`")
-        if name in self.callables.helpers or name in self.callables.operators:
-            hint = f"call it as a function: `{name}({self.formula.source(func.value)}, ...)`"
-            raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
-        hint = did_you_mean(name, [*self._methods(), *METHOD_NAMES])
-        raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
-
-    def _check_write(self, func: ast.Attribute) -> None:
-        """A formula must not write to what others hold; only an in-place operator's tangent is its own."""
-        variable = self.variables.get(func.value) if isinstance(func.value, ast.Name) else None
-        if self.scope.writes_tangent and variable is not None and variable.role is Role.TANGENT:
-            return
-        message = f"`{func.attr}` writes to its tensor, which others may hold"
-        raise self.formula.attribute_error(func, message, f"write `{func.attr[:-1]}`")
-
-    def _save_if(self, node: ast.Call) -> Kind:
-        if len(node.args) != 2 or node.keywords:
-            message = f"`{SAVE_IF}` takes a tensor and a condition"
-            raise self.formula.error(node, message, f"write `{SAVE_IF}(self, grad_input_mask[0])`")
-        tensor, condition = node.args
-        variable = self.scope.variables.get(tensor.id) if isinstance(tensor, ast.Name) else None
-        if (
-            variable is None
-            or variable.role not in (Role.ARGUMENT, Role.RESULT)
-            or variable.kind is not Kind.TENSOR
-        ):
-            message = f"`{self.formula.source(tensor)}` is not an argument of type Tensor"
-            raise self.formula.error(tensor, message, "only a saved tensor can be saved under a condition")
-        self.visit_all([tensor, condition])
-        indexed = {part.value for part in ast.walk(condition) if isinstance(part, ast.Subscript)}
-        for part in ast.walk(condition):
-            used = self.variables.get(part) if isinstance(part, ast.Name) else None
-            plain = used is None or (used.role is Role.ARGUMENT and used.kind is not Kind.TENSOR)
-            plain = plain or (used.role is Role.MASK and part in indexed)  # type: ignore[union-attr]
-            if not plain or isinstance(part, (ast.Call, ast.Attribute)):
-                raise self.formula.error(
-                    part, f"`{self.formula.source(part)}` in a condition for saving",
-                    "it may use `grad_input_mask[i]` and arguments that are not tensors",
-                )  # fmt: skip
-        return Kind.TENSOR
 
 
 def _common(kinds: list[Kind]) -> Kind:
@@ -549,3 +250,12 @@ def _constant_index(node: ast.expr) -> int | None:
         value = node.operand.value
         return -value if type(value) is int else None
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
+
+
+_RULES: dict[type[ast.expr], Callable[[_Resolver, Any], Kind]] = {
+    ast.Constant: _Resolver.constant, ast.Name: _Resolver.name, ast.BinOp: _Resolver.binop,
+    ast.UnaryOp: _Resolver.unaryop, ast.BoolOp: _Resolver.boolop, ast.Compare: _Resolver.compare,
+    ast.IfExp: _Resolver.ifexp, ast.Tuple: _Resolver.tuple, ast.List: _Resolver.tuple,
+    ast.Slice: _Resolver.slice, ast.Subscript: _Resolver.subscript, ast.ListComp: _Resolver.listcomp,
+    ast.Attribute: _Resolver.attribute, ast.Call: _Resolver.call,
+}  # fmt: skip

@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .formula_context import SAVE_IF
 from .formula_metadata import DEVICE, DTYPE, NUMBER_METHODS, SIZES, Metadata, Read, metadata_read
-from .formula_names import SAVE_IF, Resolved
+from .formula_names import Resolved
 from .formula_scope import Kind, Operator, Role, Variable
 from .schema import Base, List, Optional, Type
 

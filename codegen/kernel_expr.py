@@ -82,7 +82,7 @@ def analyse(text: Text, schema: FunctionSchema, kernels: FunctionIndex) -> Kerne
     checker = Checker(text, lead, arguments, kernels)
     checker.check(tree)
     outputs = _check_outputs(checker, tree, schema)
-    ufunc, operands = _outermost_ufunc(tree)
+    ufunc, operands = outermost_ufunc(tree)
     return KernelExpr(
         "expression",
         text.value.strip() if "\n" not in text.value.strip() else ast.unparse(tree),
@@ -136,7 +136,7 @@ def _check_outputs(checker: Checker, tree: ast.expr, schema: FunctionSchema) -> 
     return None
 
 
-def _outermost_ufunc(tree: ast.expr) -> tuple[str | None, tuple[str, ...]]:
+def outermost_ufunc(tree: ast.expr) -> tuple[str | None, tuple[str, ...]]:
     if isinstance(tree, ast.BinOp):
         return xp_names.OPERATORS[type(tree.op).__name__], (ast.unparse(tree.left), ast.unparse(tree.right))
     if isinstance(tree, ast.UnaryOp) and type(tree.op).__name__ in xp_names.OPERATORS:

@@ -438,15 +438,22 @@ def wrap(array: np.ndarray) -> Tensor:
     return out
 
 
-def wrapped_number(value) -> Tensor:
-    """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype."""
-    kind = value.__class__
-    if kind is float:
-        array = np.array(value)
-    elif kind is int:
-        array = np.array(value, np.int64)
-    else:
-        array = np.array(value)
+def wrapped_number(value, like=None) -> Tensor:
+    """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype.
+
+    Args:
+        value: bool, int, float or complex.
+        like: the tensor that it meets; a floating one lends its dtype, so that no promotion is needed.
+    """
+    array = None
+    if like is not None:
+        other = like._array.dtype
+        kind = other.kind
+        if kind == "f" and value.__class__ is not complex or kind == "c":
+            array = np.array(value, other)
+    if array is None:
+        kind = value.__class__
+        array = np.array(value, np.int64) if kind is int else np.array(value)
     out = new(Tensor)
     out._array = array
     out._edge = NO_EDGE

@@ -126,3 +126,30 @@ def not_implemented_history(name: str, inputs, results) -> None:
         node.input_metadata = (*node.input_metadata, array.shape, array.dtype)
         if array.dtype.kind in "fcV":
             result._edge = (node, nr)
+
+
+def fits(array: np.ndarray, *operands) -> bool:
+    """Whether a ufunc of `array` and `operands` may write straight into `array`: a floating (or complex) dtype, the
+    same for all, and shapes that broadcast to its own."""
+    kind = array.dtype
+    if kind.kind not in "fc":
+        return False
+    shape = array.shape
+    for other in operands:
+        if other.__class__ is not np.ndarray:
+            if other.__class__ is complex and kind.kind != "c":
+                return False
+            continue
+        if other.dtype is not kind:
+            return False
+        if other.shape != shape and (other.ndim > len(shape) or any(
+                n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape)))):
+            return False
+    return True
+
+
+def mark_inference(results) -> None:
+    """Note that tensors were made in inference mode."""
+    for r in results:
+        if r is not None:
+            r._inference = True

@@ -1,0 +1,7 @@
+"""`python -m gradloom.codegen` is the `gradloom` command."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,88 @@
+"""Finds the helpers of formulas, the public functions in src/gradloom/formulas/, without importing them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from .errors import SpecError
+from .formula_scope import Helper, Kind
+from .text import Source
+
+
+def find_helpers(directory: Path, shown: str) -> dict[str, Helper]:
+    """The public functions of the modules in a directory. `shown` is the directory as errors name it.
+
+    Raises:
+        SpecError: for a file that is not Python, or a name that two modules define.
+    """
+    found: dict[str, Helper] = {}
+    for path in sorted(directory.glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        source = Source(f"{shown}/{path.name}", path.read_text(encoding="utf-8"))
+        try:
+            tree = ast.parse(source.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            at = source.index((getattr(error, "lineno", 1) or 1) - 1, 0)
+            raise source.error(at, "the file is not Python", "run it with Python to see why") from None
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                if node.name in found:
+                    raise _twice(source, node, found[node.name])
+                found[node.name] = _helper(node, path.stem)
+    return found
+
+
+def _twice(source: Source, node: ast.FunctionDef, first: Helper) -> SpecError:
+    at = source.index(node.lineno - 1, node.col_offset + len("def "))
+    message = f"helper `{node.name}` is also defined in {first.module}.py"
+    return source.error(at, message, "rename one: formulas call helpers by name only", len(node.name))
+
+
+def _helper(node: ast.FunctionDef, module: str) -> Helper:
+    arguments = node.args
+    positional = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
+    defaults = arguments.kw_defaults
+    return Helper(
+        name=node.name,
+        module=module,
+        positional=positional,
+        required=len(positional) - len(arguments.defaults),
+        keywords=frozenset(a.arg for a in arguments.kwonlyargs),
+        required_keywords=frozenset(
+            a.arg for a, d in zip(arguments.kwonlyargs, defaults, strict=True) if d is None
+        ),
+        is_variadic=bool(arguments.vararg or arguments.kwarg),
+        returns=Kind.TENSOR if _says(node.returns, "Tensor") else Kind.UNKNOWN,
+        arity=_tuple_arity(node.returns),
+    )
+
+
+def _annotation(node: ast.expr | None) -> ast.expr | None:
+    """An annotation as an expression, also where it is written as a string."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return ast.parse(node.value, mode="eval").body
+        except SyntaxError:
+            return None
+    return node
+
+
+def _says(node: ast.expr | None, name: str) -> bool:
+    node = _annotation(node)
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _tuple_arity(node: ast.expr | None) -> int | None:
+    """3 for `tuple[Tensor, Tensor, Tensor | None]`; None where the annotation does not say."""
+    node = _annotation(node)
+    if not (
+        isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "tuple"
+    ):
+        return None
+    if not isinstance(node.slice, ast.Tuple):
+        return 1
+    items = node.slice.elts
+    is_open = any(isinstance(item, ast.Constant) and item.value is Ellipsis for item in items)
+    return None if is_open else len(items)

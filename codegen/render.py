@@ -1,0 +1,274 @@
+"""Renders the generated package from the analysed YAML: facts in, text of files out. Nothing is written here.
+
+    files = render(derivatives)          # {'functions/elementwise.py': '...', ...}
+
+Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` says under which
+names people reach them. Templates print; what they need to know is decided here and in wrappers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
+from .derivatives import Derivatives
+from .wrappers import Wrapper, make_wrappers
+
+__all__ = ["render"]
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The part of `apply` that computes one formula."""
+
+    comment: str
+    needed: str
+    unpacked: tuple[tuple[str, str, bool], ...]
+    gradients: tuple[tuple[str, int, bool], ...]
+    formula: str
+    targets: str
+    mask: str | None
+    not_implemented: str | None
+    otherwise: str
+    reduces: bool
+    retain_variables: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """A node class as the template prints it."""
+
+    info: DifferentiabilityInfo
+
+    @property
+    def name(self) -> str:
+        assert self.info.node is not None
+        return self.info.node
+
+    @property
+    def schema(self) -> str:
+        return self.info.name
+
+    @property
+    def single_gradient(self) -> bool:
+        return self.info.single_gradient
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return tuple(s.name for s in self.info.saved)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return tuple(s.name for s in self.info.saved if s.is_public)
+
+    @property
+    def slots_text(self) -> str:
+        return repr(tuple(f"saved_{s}" for s in self.slots))
+
+    @property
+    def public_text(self) -> str:
+        return repr(self.public)
+
+    @property
+    def release_text(self) -> str:
+        return "".join(f"fn.saved_{s} = " for s in self.releases) + "RELEASED"
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return tuple(s.name for s in self.info.saved if s.kind != "value")
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Fields with the lengths of list inputs, which say where edges begin."""
+        return tuple(i.size for i in self.info.inputs if i.size)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return tuple(self._block(d) for d in self.info.derivatives)
+
+    def _range(self, name: str) -> str:
+        """The expression for `this input needs a gradient`."""
+        i = self.info.input(name)
+        assert i is not None
+        if i.is_list:
+            return f"any([e is not NO_EDGE for e in edges[{i.edge}:{i.edge} + {i.size}]])"
+        return f"edges[{i.edge}] is not NO_EDGE"
+
+    def _block(self, d: Derivative) -> Block:
+        saved = {s.name: s for s in self.info.saved}
+        inputs = [self.info.input(name) for name in d.inputs]
+        targets = ", ".join(f"grad_of_{name}" for name in d.inputs)
+        undefined = [f"[None] * {i.size}" if i is not None and i.is_list else "None" for i in inputs]
+        materialize = set(d.materialize)
+        return Block(
+            comment=f"{', '.join(d.inputs)}: {' '.join(d.source.split())}",
+            needed=" or ".join(self._range(name) for name in d.inputs),
+            unpacked=tuple((name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes),
+            gradients=tuple((g.name, g.index, g.index in materialize) for g in d.gradients),
+            formula=d.formula,
+            targets=targets,
+            mask=f"({', '.join(self._range(name) for name in d.inputs)},)" if d.mask else None,
+            not_implemented=None if d.not_implemented is None else repr(
+                f"the derivative for '{d.inputs[0]}' of '{self.info.schema.name}' is not implemented. {d.not_implemented}"
+            ),
+            otherwise=" = ".join(f"grad_of_{n}" for n in d.inputs) + " = None" if len(set(undefined)) == 1 and
+            undefined[0] == "None" else f"{targets} = {', '.join(undefined)}",
+            reduces=len(d.inputs) == 1,
+            retain_variables=d.retain_variables,
+        )
+
+    @property
+    def materialized_list(self) -> bool:
+        return any(d.uses_all_gradients and d.materialize for d in self.info.derivatives)
+
+    @property
+    def results(self) -> str:
+        return "".join(f"{'*' if i.is_list else ''}grad_of_{i.name}, " for i in self.info.inputs).rstrip() or ""
+
+    @property
+    def undefined(self) -> str:
+        """What `apply` returns when no gradient arrives."""
+        if any(i.is_list for i in self.info.inputs):
+            return "(None,) * len(fn.next_edges)"
+        return f"({'None, ' * len(self.info.inputs)})".replace(", )", ",)" if len(self.info.inputs) == 1 else ")")
+
+
+def render(derivatives: Derivatives) -> dict[str, str]:
+    """The text of every generated file, by path within the package."""
+    joined = [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
+    wrappers = make_all(joined)
+    families = sorted({w.native.family for w in wrappers})
+    files = {"__init__.py": _template("package.py.jinja", what="The generated library."),
+             "functions/__init__.py": _template("package.py.jinja", what="Backward nodes, by family."),
+             "variable_type/__init__.py": _template("package.py.jinja", what="Wrappers, by family.")}
+    nodes_of = _nodes_by_family(derivatives, joined, families)
+    for family in families:
+        mine = [w for w in wrappers if w.native.family == family]
+        nodes = nodes_of[family]
+        if nodes:
+            files[f"functions/{family}.py"] = _functions(family, nodes)
+        files[f"variable_type/{family}.py"] = _variable_type(family, mine)
+    files["namespaces.py"] = _namespaces(families, wrappers)
+    return files
+
+
+def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
+    """The wrappers of all operators, in the order of the file."""
+    counts: dict[tuple[str | None, str], int] = {}
+    for f in joined:
+        key = f.schema.name.name
+        counts[key] = counts.get(key, 0) + 1
+    return [make_wrappers(f, counts[f.schema.name.name] == 1) for f in joined]
+
+
+def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFunction],
+                     families: Iterable[str]) -> dict[str, list[NodeClass]]:
+    """Node classes go to the family of the operator that their entry names."""
+    family_of = {}
+    for f in joined:
+        for info in f.infos.values():
+            if info.node is not None:
+                family_of.setdefault(info.node, f.function.family)
+    found: dict[str, list[NodeClass]] = {family: [] for family in families}
+    for info in derivatives.infos:
+        if info.node is not None and info.node in family_of and info.dispatch_key == "Default":
+            found[family_of[info.node]].append(NodeClass(info))
+    return found
+
+
+def _functions(family: str, nodes: Sequence[NodeClass]) -> str:
+    helpers = _by_module(h for n in nodes for h in n.info.helpers)
+    return _template("functions.py.jinja", family=family, nodes=nodes, helpers=helpers)
+
+
+def _variable_type(family: str, wrappers: Sequence[Wrapper]) -> str:
+    kernels = {k for w in wrappers if w.native.kernel is not None for k in w.native.kernel.families}
+    composites = {w.composite.split(".")[0].removeprefix("composite_") for w in wrappers if w.composite}
+    helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
+    nodes = sorted({w.node for w in wrappers if w.node is not None})
+    results = {w.result_class: w for w in wrappers if w.result_class}
+    return_types = [
+        {"name": name, "title": w.python_name, "fields": [r.name for r in w.schema.returns]} for name, w in results.items()
+    ]
+    return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
+                     composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types)
+
+
+def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    found: dict[str, set[str]] = {}
+    for module, name in helpers:
+        found.setdefault(module, set()).add(name)
+    return [(module, sorted(names)) for module, names in sorted(found.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicName:
+    """A name that people call, with the wrappers that it chooses from."""
+
+    name: str
+    wrappers: tuple[Wrapper, ...]
+
+    @property
+    def direct(self) -> Wrapper | None:
+        """The wrapper that is itself the public function."""
+        return self.wrappers[0] if len(self.wrappers) == 1 and self.wrappers[0].guard else None
+
+    @property
+    def is_function(self) -> bool:
+        return any("function" in w.native.variants for w in self.wrappers)
+
+    @property
+    def method_entries(self) -> tuple[int, ...]:
+        """The positions of the overloads that are methods."""
+        return tuple(i for i, w in enumerate(self.wrappers) if "method" in w.native.variants)
+
+    @property
+    def is_method(self) -> bool:
+        return bool(self.method_entries)
+
+    @property
+    def module(self) -> str | None:
+        return self.wrappers[0].native.python_module
+
+    @property
+    def short(self) -> str:
+        """The name within its module: `inv` for `linalg_inv`."""
+        module = self.module
+        return self.name.removeprefix(f"{module}_") if module in ("linalg", "fft", "special") else self.name
+
+
+def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper]) -> str:
+    names: dict[str, list[Wrapper]] = {}
+    for w in wrappers:
+        names.setdefault(w.python_name, []).append(w)
+    public = [PublicName(name, tuple(group)) for name, group in sorted(names.items())]
+    modules: dict[str, list[tuple[str, str]]] = {}
+    for n in public:
+        if n.module and n.is_function:
+            modules.setdefault(n.module, []).append((n.short, n.name))
+    return _template("namespaces.py.jinja", families=families, names=public, wrappers=wrappers,
+                     modules=sorted(modules.items()))
+
+
+def _template(name: str, **facts: object) -> str:
+    return _ENVIRONMENT.get_template(name).render(**facts)
+
+
+def _lines(text: str, spaces: int) -> str:
+    """The lines of a part of a template, indented, without blank ones."""
+    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
+
+
+_ENVIRONMENT.filters["lines"] = _lines

@@ -1,0 +1,680 @@
+"""What the templates print of each wrapper: decided here, so that the templates need only loops and conditions.
+
+One `Wrapper` is one generated function: an operator, or the in-place variant of one. Expressions from the YAML files
+(kernels, formulas) are text with their names replaced: in a wrapper `self` is called `input`, as callers know it, and
+in kernels a tensor's name stands for its array, `self_`.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from .derivative_model import (
+    DifferentiabilityInfo,
+    DifferentiableFunction,
+    DifferentiableInput,
+    ForwardDerivative,
+    Output,
+    SavedAttribute,
+)
+from .kernel_expr import outermost_ufunc
+from .native_functions import NativeFunction
+from .schema import Argument, FunctionSchema
+
+# Arguments that say where a result lives; every result lives on the CPU in a strided layout.
+PLACEMENT = ("layout", "device", "pin_memory", "non_blocking")
+# Names from NumPy for parameters that an array function has; the parser accepts them.
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+# Types whose values a guard can recognise by their class alone.
+_GUARDS = {"int": "int", "bool": "bool", "float": "float", "str": "str", "SymInt": "int"}
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+
+def rename(expression: str, names: Mapping[str, str]) -> str:
+    """An expression with some of its names replaced; unchanged to the letter if none occurs."""
+    tree = ast.parse(expression, mode="eval")
+    if not any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(tree)):
+        return expression
+    return ast.unparse(_Rename(names).visit(tree))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a wrapper. `name` is what callers use; `array` its array's variable, for tensors."""
+
+    argument: Argument
+    name: str
+    number: bool = False
+
+    @property
+    def kind(self) -> str:
+        """'tensor', 'optional', 'list', 'optional_list' or 'value'."""
+        type_ = self.argument.type
+        if not type_.is_tensor_like:
+            return "value"
+        if type_.is_list:
+            return "optional_list" if "Tensor?" in str(type_) else "list"
+        return "optional" if type_.is_optional else "tensor"
+
+    @property
+    def array(self) -> str:
+        return f"{self.argument.python_name}_"
+
+    @property
+    def read_array(self) -> str:
+        return {
+            "tensor": f"{self.name}._array",
+            "optional": f"None if {self.name} is None else {self.name}._array",
+            "list": f"[t._array for t in {self.name}]",
+            "optional_list": f"[None if t is None else t._array for t in {self.name}]",
+        }[self.kind]
+
+    @property
+    def default(self) -> str | None:
+        """The default as Python source; None without one."""
+        if self.argument.default is None:
+            return None
+        value = self.argument.default_value
+        if isinstance(value, list):
+            return repr(tuple(value))
+        size = getattr(self.argument.type, "size", None)
+        if size and isinstance(value, int):
+            return repr((value,) * size)
+        return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else "None"
+
+    @property
+    def check(self) -> str | None:
+        """A condition under which a guard must hand the call to the parser; None where there is nothing to check."""
+        type_ = self.argument.type
+        if self.kind != "value":
+            return None
+        base, name = type_.base.name, self.name
+        test = f"{name}.__class__ not in NUMBERS" if base == "Scalar" else f"{name}.__class__ is not {_GUARDS[base]}"
+        return f"{name} is not None and {test}" if type_.is_optional else test
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A tensor parameter that takes a Python number: how to call again with the number wrapped."""
+
+    name: str
+    other: str
+    wrapped_call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A differentiable input in a wrapper."""
+
+    name: str
+    variable: str
+    is_list: bool
+    is_optional: bool
+
+    @property
+    def requires(self) -> str:
+        if self.is_list:
+            return f"any([e is not NO_EDGE for e in edges_{self.name}])"
+        return f"edge_{self.name} is not NO_EDGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of a wrapper."""
+
+    name: str
+    array: str
+    variable: str
+    is_list: bool
+    output_nr: int | None
+    condition: str | None
+    checks_dtype: bool
+
+    @property
+    def metadata(self) -> str:
+        return f"{self.array}.shape, {self.array}.dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class TangentRead:
+    """A tangent that a forward formula reads."""
+
+    name: str
+    variable: str
+    is_list: bool
+    is_optional: bool
+    materialize: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Primal:
+    """An input whose value a forward formula reads."""
+
+    name: str
+    variable: str
+    keeps_original: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardFormula:
+    """A forward formula in a wrapper's terms."""
+
+    targets: str
+    formula: str
+    comment: str
+    not_implemented: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A generated function; see the templates for what each field is used for."""
+
+    name: str
+    function: str
+    python_name: str
+    kind: str
+    doc: str
+    schema: FunctionSchema
+    native: NativeFunction
+    parameters: tuple[Parameter, ...]
+    info: DifferentiabilityInfo | None
+    strategy: str
+    guard: str | None
+    has_out: bool
+    composite: str | None = None
+
+    # --- signature and calls -----------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Argument name -> variable in the wrapper."""
+        return {p.argument.python_name: p.name for p in self.parameters}
+
+    @property
+    def signature(self) -> str:
+        parts, starred = [], False
+        for p in self.parameters:
+            if p.argument.kwarg_only and not starred and self.guard:
+                parts.append("*")
+                starred = True
+            alias = self.guard and p.name in ALIASES
+            default = p.default if not alias or p.default is not None else "MISSING"
+            parts.append(p.name if default is None or (not self.guard) else f"{p.name}={default}")
+        tail = [f"{ALIASES[p.name]}=MISSING" for p in self.parameters if self.guard and p.name in ALIASES]
+        tail += ["requires_grad=False"] if self.makes_leaf else []
+        tail += ["out=None"] if self.has_out else []
+        if tail and not starred:
+            parts.append("*")
+        return ", ".join(parts + tail)
+
+    @property
+    def call_as_given(self) -> str:
+        """The arguments as the guard passes them on."""
+        parts = [f"{p.name}={p.name}" if p.argument.kwarg_only else p.name for p in self.parameters]
+        parts += [f"{ALIASES[p.name]}={ALIASES[p.name]}" for p in self.parameters if p.name in ALIASES]
+        return ", ".join(parts + (["out=out"] if self.has_out else []))
+
+    @property
+    def call_by_position(self) -> str:
+        return ", ".join(p.name for p in self.parameters)
+
+    @property
+    def call_values(self) -> str:
+        return self.call_by_position + ("," if len(self.parameters) == 1 else "")
+
+    @property
+    def adapter(self) -> str | None:
+        """A function that takes all arguments by position, where the wrapper has keyword-only ones."""
+        if not any(p.argument.kwarg_only for p in self.parameters):
+            return None
+        names = ", ".join(p.name for p in self.parameters)
+        call = ", ".join(f"{p.name}={p.name}" if p.argument.kwarg_only else p.name for p in self.parameters)
+        out = ", out=None" if self.has_out else ""
+        return f"lambda {names}{out}: {self.function}({call}{', out=out' if out else ''})"
+
+    @property
+    def overload_text(self) -> str:
+        """The signature as the argument parser reads it."""
+        return repr(parser_signature(self))
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.kind != "value")
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        tensors = [p for p in self.parameters if p.kind == "tensor"]
+        found = []
+        for p in self.parameters:
+            if p.number and len(tensors) > 1 and not (self.kind == "inplace" and p is self.parameters[0]):
+                other = next(t.name for t in tensors if t is not p)
+                parts = [
+                    f"wrapped_number({p.name}, {other})"
+                    if q is p
+                    else (f"{q.name}={q.name}" if q.argument.kwarg_only and self.guard else q.name)
+                    for q in self.parameters
+                ]
+                found.append(Number(p.name, other, ", ".join(parts + (["out=out"] if self.has_out else []))))
+        return tuple(found)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        found = [p.check for p in self.parameters]
+        found += [f"{ALIASES[p.name]} is not MISSING" for p in self.parameters if p.name in ALIASES]
+        return tuple(c for c in found if c is not None)
+
+    @property
+    def device(self) -> bool:
+        return any(p.argument.python_name == "device" for p in self.parameters)
+
+    @property
+    def makes_leaf(self) -> bool:
+        """Whether it is a factory, which takes `requires_grad=`."""
+        return self.kind == "functional" and is_factory(self.schema)
+
+    @property
+    def first(self) -> str:
+        return self.parameters[0].name
+
+    @property
+    def first_array(self) -> str:
+        return self.parameters[0].array
+
+    # --- kernel ------------------------------------------------------------------------------------------------
+
+    @property
+    def _kernel_names(self) -> Mapping[str, str]:
+        names = {}
+        for p in self.parameters:
+            name = p.argument.python_name
+            if p.kind != "value":
+                names[name] = p.array
+            elif p.argument.type.base.name == "ScalarType":
+                names[name] = f"{name}_numpy"
+            elif p.name != name:
+                names[name] = p.name
+        return names
+
+    @property
+    def kernel(self) -> str:
+        kernel = self.native.kernel
+        assert kernel is not None
+        if kernel.ufunc is not None:
+            operands = [rename(o, self._kernel_names) for o in kernel.operands]
+            return f"xp.{kernel.ufunc}({', '.join(operands)})"
+        if kernel.kind == "expression":
+            return rename(kernel.source, self._kernel_names)
+        values = []
+        for p in self.parameters:
+            if p.argument.python_name in PLACEMENT:
+                continue
+            if p.kind != "value":
+                values.append(p.array)
+            elif p.argument.type.base.name == "ScalarType" and not p.argument.type.is_list:
+                values.append(f"None if {p.name} is None else {p.name}.numpy")
+            else:
+                values.append(p.name)
+        return f"{kernel.source}({', '.join(values)})"
+
+    @property
+    def ufunc_out(self) -> str | None:
+        """The kernel as a ufunc that writes to the first argument's array; None where it is no single ufunc."""
+        kernel = self.native.kernel
+        if kernel is None or kernel.kind != "expression" or self.native.type_promotion == "always_bool":
+            return None
+        found = with_out(ast.parse(kernel.source, mode="eval").body, self.first_array, self._kernel_names)
+        return found
+
+    @property
+    def operand_arrays(self) -> tuple[str, ...]:
+        return tuple(p.array for p in self.arrays[1:] if p.kind == "tensor")
+
+    @property
+    def written(self) -> str:
+        return self.first_array
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Python numbers that take part in type promotion."""
+        if self.native.type_promotion != "default_with_numbers":
+            return ()
+        return tuple(p.name for p in self.parameters if p.kind == "value" and p.argument.type.base.name == "Scalar")
+
+    @property
+    def promotes(self) -> tuple[Parameter, ...]:
+        """The tensors whose arrays are brought to one dtype before the kernel."""
+        rule = self.native.type_promotion or self._default_promotion
+        tensors = tuple(p for p in self.arrays if p.kind in ("tensor", "optional"))
+        if rule == "none" or len(self.arrays) != len(tensors):
+            return ()
+        if rule == "int_to_float":
+            return tensors
+        return tensors if len(tensors) > 1 or self.scalars else ()
+
+    @property
+    def _default_promotion(self) -> str:
+        kernel = self.native.kernel
+        pointwise = "pointwise" in self.native.tags
+        return "default" if pointwise or (kernel is not None and kernel.kind == "expression") else "none"
+
+    @property
+    def promotion(self) -> str:
+        return "promote_to_float" if self.native.type_promotion == "int_to_float" else "promote"
+
+    @property
+    def dtypes_differ(self) -> str:
+        first, *rest = self.promotes
+        tests = [
+            f"{first.array}.dtype is not {p.array}.dtype"
+            if p.kind == "tensor"
+            else f"{p.array} is not None and {first.array}.dtype is not {p.array}.dtype"
+            for p in rest
+        ]
+        if self.native.type_promotion == "int_to_float" or self.scalars:
+            tests.append(f"{first.array}.dtype.kind not in 'fcV'")
+        return " or ".join(tests)
+
+    @property
+    def narrows(self) -> tuple[str, ...]:
+        """The arrays to look at where NumPy may have made float64 of integers: expressions that say nothing else."""
+        kernel = self.native.kernel
+        if kernel is None or kernel.kind != "expression" or self.native.type_promotion is not None:
+            return ()
+        if "pointwise" in self.native.tags and kernel.ufunc in _KEEPS_INTEGERS:
+            return ()
+        return tuple(p.array for p in self.arrays if p.kind in ("tensor", "optional"))
+
+    # --- results -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_view(self) -> bool:
+        return self.schema.is_view
+
+    @property
+    def source(self) -> str:
+        """The tensor that a view shows."""
+        letters = {s for r in self.schema.returns if r.annotation for s in r.annotation.sets}
+        for p in self.parameters:
+            if p.argument.annotation and letters & set(p.argument.annotation.sets):
+                return p.name
+        return self.first
+
+    @property
+    def replay(self) -> str:
+        return ""
+
+    @property
+    def list_output(self) -> bool:
+        return len(self.schema.returns) == 1 and self.schema.returns[0].type.is_list
+
+    @property
+    def outputs(self) -> tuple[Result, ...]:
+        checks = any(p.argument.type.base.name == "ScalarType" for p in self.parameters)
+        known: Iterable[Output | None] = self.info.outputs if self.info else [None] * len(self.schema.returns)
+        found = []
+        for index, output in enumerate(known):
+            name = output.name if output else _output_name(self.schema, index)
+            if name in {p.name for p in self.parameters} or keyword.iskeyword(name):
+                name += "_out"
+            is_list = self.schema.returns[index].type.is_list
+            if self.kind == "inplace":
+                found.append(Result(name, self.first_array, self.first, False,
+                                    output.output_nr if output else None, None, False))
+                continue
+            condition = rename(output.condition, self.names) if output and output.condition else None
+            if checks and condition is None:
+                condition = f"{name}_.dtype.kind in 'fcV'"
+            found.append(Result("results" if is_list else name, f"{name}_", "results" if is_list else name, is_list,
+                                output.output_nr if output else None, condition, checks))
+        return tuple(found)
+
+    @property
+    def differentiable(self) -> tuple[Result, ...]:
+        return tuple(o for o in self.outputs if o.output_nr is not None)
+
+    @property
+    def result_tuple(self) -> str:
+        if self.list_output:
+            return "results"
+        return f"({', '.join(o.name for o in self.outputs)},)"
+
+    @property
+    def result_class(self) -> str | None:
+        returns = self.schema.returns
+        if len(returns) < 2 or any(r.name is None for r in returns) or self.kind != "functional":
+            return None
+        return f"{self.schema.name.base}_result"
+
+    @property
+    def returns(self) -> str:
+        if self.list_output:
+            return "tuple(results)"
+        names = ", ".join(o.name for o in self.outputs)
+        if len(self.outputs) == 1:
+            return names
+        return f"{self.result_class}(({names}))" if self.result_class else f"({names})"
+
+    @property
+    def not_implemented(self) -> bool:
+        return self.strategy == "not_implemented" and any(r.type.base.name == "Tensor" for r in self.schema.returns)
+
+    @property
+    def tensor_inputs(self) -> str:
+        return ", ".join(
+            f"*{p.name}" if "list" in p.kind else p.name for p in self.parameters if p.kind != "value"
+        ) + ","
+
+    # --- history ---------------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> str | None:
+        return self.info.node if self.info is not None else None
+
+    @property
+    def inputs(self) -> tuple[Edge, ...]:
+        assert self.info is not None
+        return tuple(self._edge(i) for i in self.info.inputs)
+
+    def _edge(self, i: DifferentiableInput) -> Edge:
+        return Edge(i.name, self.names.get(i.name, i.name), i.is_list, "?" in str(i.type))
+
+    @property
+    def edge_list(self) -> str:
+        return ", ".join(f"*edges_{e.name}" if e.is_list else f"edge_{e.name}" for e in self.inputs) + (
+            "," if len(self.inputs) == 1 else "")
+
+    @property
+    def needed(self) -> tuple[Edge, ...]:
+        assert self.info is not None
+        return tuple(self._edge(i) for i in self.info.needed)
+
+    @property
+    def requires(self) -> str:
+        return " or ".join(e.requires for e in self.inputs)
+
+    def _saved(self, items: Iterable[SavedAttribute]) -> tuple[SavedAttribute, ...]:
+        names = dict(self.names)
+        for o, known in zip(self.outputs, self.info.outputs if self.info else (), strict=True):
+            names[known.name] = o.variable
+        return tuple(
+            replace(s, read=rename(s.read, names), condition=rename(s.condition, self.names) if s.condition else None)
+            for s in items
+        )
+
+    @property
+    def saved_inputs(self) -> tuple[SavedAttribute, ...]:
+        return self._saved(self.info.saved_inputs) if self.info else ()
+
+    @property
+    def saved_outputs(self) -> tuple[SavedAttribute, ...]:
+        return self._saved(self.info.saved_outputs) if self.info else ()
+
+    # --- forward mode ------------------------------------------------------------------------------------------------
+
+    @property
+    def _forward(self) -> tuple[ForwardDerivative, ...]:
+        return self.info.forward if self.info is not None else ()
+
+    @property
+    def forward(self) -> tuple[ForwardFormula, ...]:
+        names = dict(self.names)
+        if self.info is not None:
+            for o, known in zip(self.outputs, self.info.outputs, strict=True):
+                names[known.name] = o.variable
+        found = []
+        for f in self._forward:
+            targets = ", ".join(f"{name}_tangent" for name in f.outputs)
+            message = repr(f"the forward-mode derivative for '{self.name}' is not implemented. {f.not_implemented or ''}")
+            formula = rename(f.formula, names) if f.not_implemented is None else ""
+            found.append(ForwardFormula(targets, formula, f"{', '.join(f.outputs)}: {_one_line(f.source)}",
+                                        f.not_implemented, message))
+        return tuple(found)
+
+    @property
+    def tangents(self) -> tuple[TangentRead, ...]:
+        found: dict[str, TangentRead] = {}
+        for f in self._forward:
+            for t in f.tangents:
+                known = found.get(t.name)
+                found[t.name] = TangentRead(t.name, self.names[t.input], t.is_list, t.is_optional,
+                                            t.materialize or (known is not None and known.materialize))
+        return tuple(found.values())
+
+    @property
+    def has_tangent(self) -> str:
+        tests = [f"any([t is not None for t in {t.name}])" if t.is_list else f"{t.name} is not None"
+                 for t in self.tangents]
+        return " or ".join(tests) or "False"
+
+    @property
+    def primals(self) -> tuple[Primal, ...]:
+        found: dict[str, Primal] = {}
+        for f in self._forward:
+            for name in f.primals:
+                keeps = name in f.keeps_original or (name in found and found[name].keeps_original)
+                found[name] = Primal(name, self.names[name], keeps)
+        return tuple(found.values())
+
+    @property
+    def forward_outputs(self) -> tuple[Result, ...]:
+        given = {name for f in self._forward if f.not_implemented is None for name in f.outputs}
+        if self.info is None:
+            return ()
+        return tuple(replace(o, name=known.name) if not o.is_list else replace(o, variable="results", name=known.name)
+                     for o, known in zip(self.outputs, self.info.outputs, strict=True) if known.name in given)
+
+
+_KEEPS_INTEGERS = frozenset(
+    "add subtract multiply negative positive absolute maximum minimum fmax fmin equal not_equal less less_equal greater "
+    "greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert left_shift "
+    "right_shift remainder fmod floor_divide sign square conjugate gcd lcm isnan isinf isfinite signbit".split()
+)
+
+
+def with_out(tree: ast.expr, target: str, names: Mapping[str, str]) -> str | None:
+    """A kernel expression whose outermost ufunc, on either branch of a condition, writes to `target`."""
+    if isinstance(tree, ast.IfExp):
+        body, orelse = with_out(tree.body, target, names), with_out(tree.orelse, target, names)
+        test = rename(ast.unparse(tree.test), names)
+        return f"{body} if {test} else {orelse}" if body and orelse else None
+    ufunc, operands = outermost_ufunc(tree)
+    if ufunc is None:
+        return None
+    return f"xp.{ufunc}({', '.join(rename(o, names) for o in operands)}, out={target})"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _output_name(schema: FunctionSchema, index: int) -> str:
+    returned = schema.returns[index]
+    if returned.name:
+        return returned.name
+    return "result" if len(schema.returns) == 1 else f"result{index}"
+
+
+def is_factory(schema: FunctionSchema) -> bool:
+    """Whether it makes a tensor of a given dtype on a given device, so that it may be asked for a leaf."""
+    return {"dtype", "device"} <= {a.name for a in schema.kwarg_only}
+
+
+def is_direct(schema: FunctionSchema) -> bool:
+    """Whether a guard can check all arguments by their classes, so that no parser stands before the wrapper."""
+    if is_factory(schema) or not schema.arguments or schema.arguments[0].type.base.name != "Tensor":
+        return False
+    for argument in schema.inputs:
+        type_ = argument.type
+        if type_.is_list or (type_.base.name not in _GUARDS and type_.base.name not in ("Tensor", "Scalar")):
+            return False
+        if argument.name in ALIASES and argument.default is not None:
+            return False
+    return True
+
+
+def parser_signature(wrapper: Wrapper) -> str:
+    """The signature of a wrapper in the language of the argument parser."""
+    schema = wrapper.schema
+    parts, starred = [], False
+    for p in wrapper.parameters:
+        a = p.argument
+        if a.kwarg_only and not starred:
+            parts.append("*")
+            starred = True
+        type_ = a.type.text(None).replace("SymInt", "int")
+        if p.number:
+            type_ = type_.replace("Tensor", "Tensor|number", 1)
+        parts.append(f"{type_} {a.name}" + ("" if a.default is None else f"={a.default}"))
+    tail = ["bool requires_grad=False"] if wrapper.makes_leaf else []
+    if wrapper.has_out:
+        count = len(schema.returns)
+        tail.append("Tensor? out=None" if count == 1 and not schema.returns[0].type.is_list
+                    else "Tensor[]? out=None" if count == 1 else f"Tensor[{count}]? out=None")
+    if tail and not starred:
+        parts.append("*")
+    return f"{wrapper.python_name}({', '.join(parts + tail)})"
+
+
+def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
+    """The wrapper of an operator or of its in-place variant.
+
+    Args:
+        is_single: whether its Python name has only this overload.
+    """
+    native: NativeFunction = joined.function
+    schema = joined.schema
+    kind = "inplace" if schema.kind == "inplace" else "copy" if joined.variant is not None else "functional"
+    name = schema.name.name
+    first_is_self = bool(schema.arguments) and schema.arguments[0].name == "self"
+    renames = first_is_self and "function" in native.variants
+    parameters = tuple(
+        Parameter(a, "input" if a.name == "self" and renames else a.python_name, a.name in native.accepts_number)
+        for a in schema.inputs
+    )
+    direct = is_single and is_direct(schema) and native.composite is None
+    return Wrapper(
+        name=str(schema.name),
+        function=name if direct else schema.name.unambiguous,
+        python_name=name,
+        kind=kind,
+        doc=str(schema),
+        schema=schema,
+        native=native,
+        parameters=parameters,
+        info=joined.info if native.composite is None else None,
+        strategy=joined.strategy,
+        guard=f"_{schema.name.unambiguous.upper()}" if direct else None,
+        has_out=kind == "functional" and any(v.kind == "out" for v in native.derived),
+        composite=None if native.composite is None else f"composite_{native.composite}",
+    )

@@ -1,0 +1,35 @@
+"""Named results: tuples such as `torch.return_types.max(values=..., indices=...)`."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+
+class NamedResult(tuple):
+    """Base of the results of operators that return several named tensors."""
+
+    __slots__ = ()
+    _fields: tuple = ()
+
+    def __new__(cls, values):
+        return tuple.__new__(cls, values)
+
+    def __repr__(self):
+        values = ",\n".join([f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)])
+        return f"torch.return_types.{type(self).__name__}(\n{values})"
+
+    def __reduce__(self):
+        return tuple, (tuple(self),)
+
+    n_fields = property(lambda self: len(self._fields))
+
+
+def result_class(name: str, fields: tuple) -> type:
+    """The class of the results of operator `name`, one per name and fields."""
+    found = globals().get(name)
+    if found is not None and getattr(found, "_fields", None) == fields:
+        return found
+    members = {f: property(itemgetter(i)) for i, f in enumerate(fields)}
+    made = type(name, (NamedResult,), {"__slots__": (), "_fields": fields, **members})
+    globals()[name] = made
+    return made
