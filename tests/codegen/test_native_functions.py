@@ -6,6 +6,7 @@ import pytest
 
 from gradloom.codegen import native_functions
 from gradloom.codegen.errors import SpecError, SpecErrors
+from gradloom.codegen.native_keys import KEYS
 
 PACKAGE = Path(__file__).parent / "errors" / "sound" / "src" / "gradloom"
 
@@ -158,3 +159,10 @@ def test_package_folder_prefers_the_checkout_of_the_file(tmp_path):
     (tmp_path / "src" / "gradloom" / "kernels").mkdir(parents=True)
     path = tmp_path / "native_functions.yaml"
     assert native_functions.package_folder(path) == tmp_path / "src" / "gradloom"
+
+
+def test_every_key_and_word_is_documented():
+    page = (Path(__file__).parents[2] / "docs" / "yaml-language.md").read_text(encoding="utf-8")
+    for name, key in KEYS.items():
+        assert f"| `{name}` |" in page
+        assert all(f"`{word}`" in page for word in key.known), name
