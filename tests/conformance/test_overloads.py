@@ -270,7 +270,8 @@ def test_calls_are_taken_or_refused_as_pytorch_does(call, of_gradloom):
 
 
 def test_every_native_schema_is_understood():
-    path = Path(pytest.importorskip("torchgen").__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    folder = Path(pytest.importorskip("torchgen").__file__).parent
+    path = folder / "packaged/ATen/native/native_functions.yaml"
     schemas = [line.partition(":")[2].strip() for line in path.read_text().splitlines()
                if line.startswith("- func:")]
     refused = set()

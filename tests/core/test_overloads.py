@@ -238,7 +238,7 @@ def test_names_from_numpy(x):
 
 def test_defaults_of_every_kind():
     f = function("""f(*, int i=-1, float e=1e-05, float one=1, Scalar s=1, bool b=True, str a="va,(l]id",
-                 str? c='fro', int reduction=Mean, int[2] pair=1, int[] none=[], int[1] dims=[-2,-1], 
+                 str? c='fro', int reduction=Mean, int[2] pair=1, int[] none=[], int[1] dims=[-2,-1],
                  ScalarType? t=long, Scalar? n=None)""")
     assert f() == ("f", (-1, 1e-5, 1.0, 1, True, "va,(l]id", "fro", 1, (1, 1), (), (-2, -1), int64, None))
     assert type(f()[1][2]) is float

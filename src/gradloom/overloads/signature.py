@@ -13,8 +13,9 @@ REQUIRED = object()
 # Names from NumPy that PyTorch accepts for a parameter of this name.
 _ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
 _ENUMS = {"None": None, "True": True, "False": False, "Mean": 1, "Sum": 2}
-_SPLIT = re.compile(r"""((?:[^,"'(\[]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\([^)]*\)|\[[^\]]*\])+),?\s*""")
-_PARAMETER = re.compile(r"(\S+(?: -> \S+\))?) (\w+)(?:=(.*))?", re.DOTALL)
+# Patterns are text until a first signature is parsed: compiling them would be most of the cost of the import.
+_SPLIT = r"""((?:[^,"'(\[]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\([^)]*\)|\[[^\]]*\])+),?\s*"""
+_PARAMETER = r"(\S+(?: -> \S+\))?) (\w+)(?:=(.*))?"
 
 
 class Parameter:
@@ -26,7 +27,7 @@ class Parameter:
     __slots__ = ("name", "type", "default", "default_text", "keyword_only", "slot")
 
     def __init__(self, text: str, keyword_only: bool, slot: int | None):
-        match = _PARAMETER.fullmatch(text)
+        match = re.fullmatch(_PARAMETER, text, re.DOTALL)
         if not match:
             raise ValueError(f"parameter {text!r} is not of the form 'Type name' or 'Type name=default'")
         type_text, self.name, self.default_text = match.groups()
@@ -160,7 +161,7 @@ def _parse(text: str) -> list[Parameter]:
     found: list[Parameter] = []
     keyword_only = False
     slot = 0
-    for part in _SPLIT.findall(text.partition("(")[2]):
+    for part in re.findall(_SPLIT, text.partition("(")[2]):
         if part.strip() == "*":
             keyword_only = True
             continue

@@ -265,7 +265,7 @@ _KINDS: dict[str, tuple] = {
     "Generator": ("torch.Generator", _registered("Generator"), None, None),
 }
 _SYMBOLIC = {"SymInt": "int", "SymBool": "bool"}
-_TYPE = re.compile(r"([A-Za-z]+(?:\|number)?)(?:\([^)]*\))?(?:(\??)\[(\d*)\])?(\??)")
+_TYPE = r"([A-Za-z]+(?:\|number)?)(?:\([^)]*\))?(?:(\??)\[(\d*)\])?(\??)"
 
 
 class ArgumentType:
@@ -277,7 +277,7 @@ class ArgumentType:
     __slots__ = ("base", "size", "optional", "display", "_accept")
 
     def __init__(self, text: str):
-        match = _TYPE.fullmatch(text)
+        match = re.fullmatch(_TYPE, text)
         base = _SYMBOLIC.get(match[1], match[1]) if match else ""
         if not match or base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
             raise ValueError(f"argument type {text!r} is not supported; the types are {', '.join(_KINDS)}, "
