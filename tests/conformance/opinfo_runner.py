@@ -25,12 +25,12 @@ from .results import ABSENT, STAGES, OpResult
 
 #: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.
 SAMPLES = {
-    "float64": dict(forward=8, backward=5, double_backward=3, forward_mode=4, inplace=3, out=2, variants=1),
-    "float32": dict(forward=4, backward=2, double_backward=1, forward_mode=1, inplace=1, out=1),
-    "complex128": dict(forward=4, backward=3, double_backward=1, forward_mode=2, inplace=1, out=1),
-    "int64": dict(forward=4, inplace=2, out=1, variants=1),
-    "bool": dict(forward=3, inplace=1, out=1),
-    "bfloat16": dict(forward=3, backward=1, inplace=1, out=1),
+    "float64": dict(forward=16, backward=8, double_backward=4, forward_mode=6, inplace=4, out=3, variants=2),
+    "float32": dict(forward=8, backward=3, double_backward=1, forward_mode=2, inplace=1, out=1),
+    "complex128": dict(forward=6, backward=4, double_backward=2, forward_mode=3, inplace=1, out=1),
+    "int64": dict(forward=6, inplace=2, out=1, variants=1),
+    "bool": dict(forward=4, inplace=1, out=1),
+    "bfloat16": dict(forward=4, backward=2, inplace=1, out=1),
 }
 #: Samples of one operator and dtype that are drawn from the database, of which those above are picked evenly.
 DRAWN = 60

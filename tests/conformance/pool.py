@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import signal
 import time
@@ -116,6 +117,7 @@ def _serve(connection: Connection, tasks: Sequence[Task]) -> None:
     """A worker's life: a number comes in, progress and one result go out."""
     import torch
 
+    faulthandler.disable()  # a crash is reported as a miss; its traceback would only fill the terminal
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     place: Any = ("", "")

@@ -100,7 +100,22 @@ def out(case: Case, result: Any) -> str | None:
         reason = raised or _compare_out(case, expected, actual)
         if reason:
             return f"{'resized ' if resized else ''}out: {reason}"
-    return None
+    return _differentiated_out(case, [_out_record(case, output, False) for output in outputs])
+
+
+def _differentiated_out(case: Case, records: list[TensorRecord]) -> str | None:
+    """Inputs that require grad are refused with out=, as in PyTorch."""
+    def raised(library: Library) -> Exception | None:
+        given = library.build(records)
+        return _raised(case, library, None, out=given[0] if len(given) == 1 else tuple(given))
+
+    expected = raised(case.reference)
+    if expected is None:
+        return None
+    actual = raised(case.candidate)
+    if actual is None:
+        return f"out= with inputs that require grad: {type(expected).__name__} expected, nothing raised"
+    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
 
 
 def _without_grad(case: Case, library: Library) -> Any:

@@ -1,0 +1,355 @@
+"""The harness itself: PyTorch against itself passes everything, and each planted defect is reported as what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
+
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_modules import module_db  # noqa: E402
+from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
+
+from . import __main__ as cli  # noqa: E402
+from . import report, session  # noqa: E402
+from .known import judge, load_known  # noqa: E402
+from .module_runner import run_module  # noqa: E402
+from .opinfo_runner import Plan, run_op, spread  # noqa: E402
+from .optimizer_runner import run_optimizer  # noqa: E402
+from .planted import Altered, changed, refusing, sine  # noqa: E402
+from .pool import Task, run_tasks  # noqa: E402
+from .proxy import candidate_library  # noqa: E402
+from .results import ABSENT, PRESENT, OpResult  # noqa: E402
+
+OPS = {op.full_name: op for op in op_db}
+MODULES = {info.name: info for info in module_db}
+OPTIMIZERS = {info.name: info for info in optim_db}
+FEW = Plan(samples=2)
+
+
+def check(name, defects=None, plan=FEW):
+    """One operator of PyTorch with planted defects against PyTorch."""
+    library = candidate_library(Altered(defects or {}))
+    if name in OPS:
+        return run_op(OPS[name], library, plan=plan)
+    if name in MODULES:
+        return run_module(MODULES[name], library)
+    return run_optimizer(OPTIMIZERS[name], library)
+
+
+def reasons(result, stage):
+    return " / ".join(miss["reason"] for miss in result.stages[stage].misses)
+
+
+# C functions, methods, Python functions, aten overloads, properties, lambdas over factories, methods and seeds.
+@pytest.mark.parametrize("name", [
+    "add", "__getitem__", "__radd__", "nn.functional.relu", "slice", "T", "randn", "expand", "einsum", "where", "cauchy", "item",
+    "nn.functional.dropout", "max_pool2d_with_indices_backward", "polygamma.polygamma_n_1", "linalg.svd", "topk",
+    "nn.functional.triplet_margin_with_distance_loss", "signal.windows.hann", "masked.sum", "to", "empty_strided",
+    "nn.Linear", "nn.BatchNorm1d", "nn.LazyConv1d", "SGD", "LBFGS",
+])
+def test_pytorch_conforms_with_itself(name):
+    result = check(name)
+    assert result.status == PRESENT
+    assert result.missed() == []
+    first = {"operators": "forward", "modules": "init", "optimizers": "step"}[result.kind]
+    assert result.stages[first].checked > 0
+
+
+@pytest.mark.slow
+def test_pytorch_conforms_with_itself_everywhere():
+    run = session.run(candidate_library(torch), session.Selection(samples=2))
+    assert report.miss_lines(run.results) == []
+    assert [result.name for result in run.results if result.status == ABSENT] == []
+    assert sum("forward" in result.stages for result in run.results if result.kind == "operators") >= 680
+
+
+@pytest.mark.parametrize("change, reason", [
+    (lambda result: result + 1, "expected"),
+    (lambda result: result.to(torch.complex128), "dtype float64 expected, got complex128"),
+    (lambda result: result.unsqueeze(0), "shape () expected, got (1,)"),
+    (lambda result: (result,), "a tensor expected, got tuple"),
+    (lambda result: None, "a tensor expected, got NoneType"),
+])
+def test_a_wrong_result_is_a_forward_miss(change, reason):
+    result = check("atan2", {"atan2": changed(torch.atan2, change)})
+    assert "forward" in result.missed()
+    assert reason in reasons(result, "forward")
+    assert "inplace" not in result.missed()  # Tensor.atan2_ is another function
+
+
+def test_an_exception_is_a_miss_that_names_it():
+    def failing(*args, **kwargs):
+        raise KeyError("no such thing")
+
+    assert "raises KeyError: 'no such thing'" in reasons(check("sin", {"sin": failing}), "forward")
+
+
+@pytest.mark.parametrize("factors, stages", [
+    (dict(), []),
+    (dict(gradient=1.001), ["backward", "double_backward"]),
+    (dict(second=1.001), ["double_backward"]),
+    (dict(tangent=1.001), ["forward_mode"]),
+])
+def test_a_wrong_derivative_is_a_miss_of_its_own_stage(factors, stages):
+    assert check("sin", {"sin": sine(**factors)}).missed() == stages
+
+
+def test_an_output_that_does_not_require_grad_is_a_backward_miss():
+    result = check("exp", {"exp": lambda x, **out: torch.exp(x, **out) if out else torch.exp(x.detach())})
+    assert result.missed() == ["backward", "double_backward", "forward_mode"]
+    assert "outputs require grad: [True] expected, got [False]" in reasons(result, "backward")
+
+
+def test_a_missing_gradient_and_one_too_many_are_misses():
+    def half(x, y, **out):
+        return torch.hypot(x, y, **out) if out else torch.hypot(x, y.detach())
+
+    result = check("hypot", {"hypot": half})
+    assert "backward" in result.missed()
+    assert "gradient 1: a tensor expected, got None" in reasons(result, "backward")
+
+    result = check("copysign", {"copysign": lambda x, y, **out: torch.copysign(x, y, **out) + 0 * y if not out else
+                                torch.copysign(x, y, **out)})
+    assert result.missed() == []  # PyTorch gives zeros there, too
+
+    result = check("nn.functional.embedding", {"nn.functional.embedding": lambda idx, weight, **kw:
+                   torch.nn.functional.embedding(idx, weight, **kw).detach()})
+    assert "outputs require grad: [True] expected, got [False]" in reasons(result, "backward")
+
+
+def test_a_copy_in_place_is_a_miss():
+    result = check("mul", {"Tensor.mul_": lambda x, other: x * other})
+    assert result.missed() == ["inplace"]
+    assert "does not return its input" in reasons(result, "inplace")
+
+
+def test_a_wrong_gradient_in_place_is_a_miss():
+    def detached(x, *args):
+        with torch.no_grad():
+            return torch.Tensor.mul_(x, *args)
+
+    result = check("mul", {"Tensor.mul_": detached})
+    assert result.missed() == ["inplace"]
+    assert "gradient 0" in reasons(result, "inplace")
+
+
+def test_an_out_that_is_left_alone_is_a_miss():
+    result = check("mul", {"mul": lambda *args, out=None: torch.mul(*args)})
+    assert result.missed() == ["out"]
+
+
+def test_an_out_that_is_filled_but_not_returned_is_a_miss():
+    def mul(*args, out=None):
+        return torch.mul(*args) if out is None else torch.mul(*args, out=out).clone()
+
+    assert "does not return the tensor given as out=" in reasons(check("mul", {"mul": mul}), "out")
+
+
+def test_a_differentiable_out_is_a_miss():
+    def mul(*args, out=None):
+        if out is None:
+            return torch.mul(*args)
+        return torch.mul(*(arg.detach() if isinstance(arg, torch.Tensor) else arg for arg in args), out=out)
+
+    result = check("mul", {"mul": mul})
+    assert result.missed() == ["out"]
+    assert "RuntimeError expected, nothing raised" in reasons(result, "out")
+
+
+def test_another_class_of_exception_is_an_errors_miss():
+    result = check("gather", {"gather": refusing(torch.gather, ValueError)})
+    assert result.missed() == ["out", "errors"]  # out= with inputs that require grad is one of its errors
+    assert "RuntimeError expected, raises ValueError" in reasons(result, "errors")
+
+
+def test_another_message_is_only_noted():
+    def gather(*args, **kwargs):
+        try:
+            return torch.gather(*args, **kwargs)
+        except RuntimeError:
+            raise RuntimeError("no") from None
+
+    result = check("gather", {"gather": gather})
+    assert result.missed() == []
+    assert any("got 'no'" in note for note in result.notes)
+
+
+def test_a_method_that_differs_from_its_function_is_a_variants_miss():
+    result = check("mul", {"Tensor.mul": lambda x, other: x * other + 1})
+    assert result.missed() == ["variants"]
+    assert reasons(result, "variants").startswith("method: ")
+    assert "method: Tensor.mul is absent" in reasons(check("mul", {"Tensor.mul": None}), "variants")
+
+
+def test_containers_and_field_names_count():
+    assert "tuple expected, got list" in reasons(check("split", {"split": changed(torch.split, list)}), "forward")
+    plain = reasons(check("topk", {"topk": changed(torch.topk, tuple)}), "forward")
+    assert "fields values, indices expected, got a plain tuple" in plain
+
+
+def test_another_random_stream_is_a_miss():
+    def dropout(x, *args, **kwargs):
+        torch.rand(1)
+        return torch.nn.functional.dropout(x, *args, **kwargs)
+
+    assert "forward" in check("nn.functional.dropout", {"nn.functional.dropout": dropout}, Plan()).missed()
+
+
+def test_defects_of_one_dtype_or_layout_are_found():
+    def of_bfloat16(x, *args, **kwargs):
+        return torch.cumsum(x, *args, **kwargs) + (1 if x.dtype == torch.bfloat16 else 0)
+
+    def of_strides(x, *args, **kwargs):
+        return torch.cumsum(x, *args, **kwargs) + (0 if x.is_contiguous() else 1)
+
+    wheres = [[miss["where"] for miss in check("cumsum", {"cumsum": defect}, Plan()).stages["forward"].misses]
+              for defect in (of_bfloat16, of_strides)]
+    assert wheres[0] and all(where.startswith("bfloat16") for where in wheres[0])
+    assert wheres[1] and all("non-contiguous" in where for where in wheres[1])
+
+
+def test_other_strides_are_only_noted():
+    result = check("add", {"add": changed(torch.add, lambda r: r.mT.contiguous().mT if r.ndim > 1 and r.shape[-1] > 1 else r)})
+    assert "forward" not in result.missed()
+    assert result.strides["different"] > 0 and any("strides" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("name, missing", [
+    ("add", "add"), ("nn.functional.relu", "nn.functional.relu"), ("expand", "Tensor.expand"), ("randn", "randn"),
+    ("where", "where"), ("nn.Linear", "nn.Linear"), ("SGD", "optim.SGD"),
+])
+def test_what_the_candidate_lacks_is_absent_and_no_miss(name, missing):
+    result = check(name, {missing: None})
+    assert (result.status, result.absent, result.missed()) == (ABSENT, missing, [])
+
+
+def test_a_lacking_in_place_variant_is_a_miss():
+    assert check("add", {"Tensor.add_": None}).missed() == ["inplace"]
+
+
+class OtherStart(torch.nn.Linear):
+    def reset_parameters(self):
+        super().reset_parameters()
+        torch.nn.init.zeros_(self.weight)
+
+
+class OtherOutput(torch.nn.Linear):
+    def forward(self, input):
+        return super().forward(input) * 2
+
+
+class OtherStatistics(torch.nn.BatchNorm1d):
+    def forward(self, input):
+        result = super().forward(input)
+        if self.running_mean is not None:
+            self.running_mean += 1
+        return result
+
+
+class OtherStep(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step()
+        with torch.no_grad():
+            self.param_groups[0]["params"][0].mul_(1.001)
+
+
+@pytest.mark.parametrize("name, path, defect, stages", [
+    ("nn.Linear", "nn.Linear", OtherStart, ["init"]),
+    ("nn.Linear", "nn.Linear", OtherOutput, ["forward", "backward", "double_backward"]),
+    ("SGD", "optim.SGD", OtherStep, ["step", "state"]),
+])
+def test_defects_of_modules_and_optimizers(name, path, defect, stages):
+    assert check(name, {path: defect}).missed() == stages
+
+
+def test_a_wrong_running_statistic_is_a_state_miss():
+    assert "state" in check("nn.BatchNorm1d", {"nn.BatchNorm1d": OtherStatistics}).missed()
+
+
+def test_nothing_ends_the_run():
+    def task(name, run):
+        return Task(name, "operators", "other", run)
+
+    def hang(progress):
+        progress("backward", "float64 sample 3")
+        time.sleep(60)
+
+    def fine(progress):
+        return OpResult("fine")
+
+    tasks = [task("hang", hang), task("crash", lambda progress: os.kill(os.getpid(), signal.SIGSEGV)),
+             task("exit", lambda progress: exit(3)), task("broken", lambda progress: 1 / 0),
+             *(task("fine", fine) for _ in range(4))]
+    results = sorted(run_tasks(tasks, jobs=2, limit=2.0), key=lambda result: result.name)
+    assert [result.name for result in results] == ["broken", "crash", "exit", *["fine"] * 4, "hang"]
+    found = {result.name: result.stages for result in results}
+    assert found["hang"]["backward"].misses == [{"where": "float64 sample 3", "reason": "no answer within 2 s"}]
+    assert found["crash"]["forward"].misses[0]["reason"] == "the process died (SIGSEGV)"
+    assert found["exit"]["forward"].misses[0]["reason"] == "raises SystemExit: 3"
+    assert found["broken"]["forward"].misses[0]["reason"] == "raises ZeroDivisionError: division by zero"
+
+
+def result_with(name, **misses):
+    result = OpResult(name)
+    for stage, reason in misses.items():
+        result.count(stage, "float64 sample 0", reason)
+    return result
+
+
+def test_the_verdict_wants_every_miss_listed_and_every_listed_miss_to_miss():
+    results = [result_with("a", forward="off", backward=None), result_with("b", forward=None)]
+    known = {"operators": {"a": {"forward": "why"}}, "modules": {}, "optimizers": {}}
+    stages = ["forward", "backward"]
+    assert judge(results, known, stages, whole=True).passed
+    assert judge(results, load_known(), stages, whole=True).new == ["a: forward: off"]
+    known["operators"]["a"]["backward"] = "why"
+    assert judge(results, known, stages, True).gone == ["a: backward passes now; remove it from the known misses"]
+    assert judge(results, known, ["forward"], True).passed  # backward was not run
+    known["operators"] = {"a": {"forward": "why"}, "c": {"forward": "why"}}
+    assert judge(results, known, stages, whole=False).passed
+    assert len(judge(results, known, stages, whole=True).gone) == 1
+
+
+def test_a_known_miss_needs_a_reason(tmp_path):
+    path = tmp_path / "known.yaml"
+    path.write_text("operators:\n  add:\n    forward:\n")
+    with pytest.raises(ValueError, match="operators: add"):
+        load_known(path)
+
+
+def test_the_command_prints_a_table_and_writes_it(tmp_path, capsys):
+    arguments = ["--candidate", "torch", "--ops", "add", "nn.Linear", "optim.SGD", "--samples", "1", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "elementwise" in printed and "nn.Linear" not in printed
+    data = json.loads((tmp_path / "conformance.json").read_text())
+    assert data["passed"] and [result["name"] for result in data["results"]] == ["add", "nn.Linear", "optim.SGD"]
+    assert "| elementwise |" in (tmp_path / "conformance.md").read_text()
+
+
+def test_a_new_miss_fails_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(session, "load_candidate", lambda name: candidate_library(Altered({"sin": sine(gradient=2.0)})))
+    assert cli.main(["--ops", "sin", "--only", "forward,backward", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "sin: backward: gradient 0:" in printed
+    assert "not among the known misses" in printed
+
+
+def test_a_wrong_stage_or_name_is_refused(capsys):
+    for arguments in (["--only", "forwards"], ["--ops", "no_such_operator", "--candidate", "torch"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(arguments)
+        assert stop.value.code == 2
+
+
+def test_samples_are_spread_evenly():
+    assert spread(3, 8) == [0, 1, 2]
+    assert spread(9, 3) == [0, 4, 8]
+    assert np.all(np.diff(spread(60, 8)) > 0)

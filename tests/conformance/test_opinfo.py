@@ -1,0 +1,23 @@
+"""gradloom's operators against PyTorch's operator database: every miss is known, and every known miss misses."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
+
+from .families import FAMILIES  # noqa: E402
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_operators(conformance, family):
+    assert_as_listed(conformance, "operators", family)
+
+
+def assert_as_listed(run, kind, family):
+    """No new miss and no outdated entry of the list for one family."""
+    names = {result.name for result in run.results if result.kind == kind and result.family == family}
+    assert names, f"PyTorch's databases have nothing in {family}"
+    problems = [line for line in run.verdict.new + run.verdict.gone if line.partition(": ")[0] in names]
+    assert not problems, "\n".join(["", *problems])

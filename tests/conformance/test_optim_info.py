@@ -1,0 +1,15 @@
+"""gradloom's optimizers against PyTorch's optimizer database."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
+
+from .test_opinfo import assert_as_listed  # noqa: E402
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["optimizers"])
+def test_optimizers(conformance, family):
+    assert_as_listed(conformance, "optimizers", family)
