@@ -231,7 +231,14 @@ class Wrapper:
 
     @property
     def call_values(self) -> str:
-        return self.call_by_position + ("," if len(self.parameters) == 1 else "")
+        """The arguments that a call passes by position, as the inside of a tuple."""
+        names = [p.name for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
+        return ", ".join(names) + ("," if len(names) == 1 else "")
+
+    @property
+    def call_keywords(self) -> str:
+        """The arguments that a call passes by keyword, after others."""
+        return "".join(f", {p.name}={p.name}" for p in self.parameters if self.guard and p.argument.kwarg_only)
 
     @property
     def adapter(self) -> str | None:

@@ -41,6 +41,8 @@ def add(input, other, *, alpha=1, out=None):
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return add(wrapped_number(input, other), other, alpha=alpha, out=out)
         if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
@@ -49,7 +51,7 @@ def add(input, other, *, alpha=1, out=None):
     if alpha.__class__ not in NUMBERS:
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
     if out is not None:
-        return write_out(add, (input, other, alpha), out)
+        return write_out(add, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     result_ = xp.add(self_, other_) if alpha == 1 else xp.add(self_, alpha * other_)
@@ -104,6 +106,8 @@ def add_(input, other, *, alpha=1):
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
             return add_(input, wrapped_number(other, input), alpha=alpha)
         return _ADD__TENSOR(input, other, alpha=alpha)
@@ -165,6 +169,8 @@ def mul(input, other, *, out=None):
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return mul(wrapped_number(input, other), other, out=out)
         if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
@@ -231,6 +237,8 @@ def mul_(input, other):
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
             return mul_(input, wrapped_number(other, input))
         return _MUL__TENSOR(input, other)
@@ -297,6 +305,8 @@ def sin(input, *, out=None):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _SIN(input, out=out)
     if out is not None:
         return write_out(sin, (input,), out)
@@ -349,6 +359,8 @@ def sin_(input):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _SIN_(input)
     flags = state.flags
     records = False
@@ -403,6 +415,8 @@ def cos(input, *, out=None):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _COS(input, out=out)
     if out is not None:
         return write_out(cos, (input,), out)
@@ -455,6 +469,8 @@ def cos_(input):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _COS_(input)
     flags = state.flags
     records = False
@@ -509,6 +525,8 @@ def neg(input, *, out=None):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _NEG(input, out=out)
     if out is not None:
         return write_out(neg, (input,), out)
@@ -557,6 +575,8 @@ def neg_(input):
     try:
         self_ = input._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _NEG_(input)
     flags = state.flags
     records = False
@@ -604,11 +624,13 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
     if value.__class__ not in NUMBERS:
         return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
     if out is not None:
-        return write_out(addcmul, (input, tensor1, tensor2, value), out)
+        return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
     result_ = xp.add(self_, value * tensor1_ * tensor2_)
@@ -673,6 +695,8 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _ADDCMUL_(input, tensor1, tensor2, value=value)
     if value.__class__ not in NUMBERS:
         return _ADDCMUL_(input, tensor1, tensor2, value=value)

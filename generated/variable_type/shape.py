@@ -78,6 +78,8 @@ def copy_(self, src, non_blocking=False):
     try:
         self_, src_ = self._array, src._array
     except AttributeError:
+        self_ = None
+    if self_ is None:
         return _COPY_(self, src, non_blocking)
     if non_blocking.__class__ is not bool:
         return _COPY_(self, src, non_blocking)

@@ -36,8 +36,8 @@ def bind() -> dict:
 
 # Python's operator -> the operator of ours, and whether operands swap.
 _BINARY = {
-    "__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("sub", False), "__rsub__": ("sub", True),
-    "__mul__": ("mul", False), "__rmul__": ("mul", True), "__truediv__": ("div", False), "__rtruediv__": ("div", True),
+    "__add__": ("add", False), "__radd__": ("add", False), "__sub__": ("sub", False), "__rsub__": ("sub", True),
+    "__mul__": ("mul", False), "__rmul__": ("mul", False), "__truediv__": ("div", False), "__rtruediv__": ("div", True),
     "__floordiv__": ("floor_divide", False), "__rfloordiv__": ("floor_divide", True),
     "__mod__": ("remainder", False), "__rmod__": ("remainder", True), "__pow__": ("pow", False),
     "__rpow__": ("pow", True), "__matmul__": ("matmul", False), "__rmatmul__": ("matmul", True),

@@ -10,12 +10,12 @@ from .dispatch import FORWARD_AD, GRAD_OFF, state
 from .dtype import TYPE_OF, can_cast, scalar_type_name
 
 
-def write_out(wrapper, args, out):
+def write_out(wrapper, args, out, **keywords):
     """Call an operator and write its result(s) to `out`, resized if need be.
 
     Args:
         wrapper: the generated function of the operator.
-        args: its arguments in schema order.
+        args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
 
     Returns:
@@ -37,7 +37,7 @@ def write_out(wrapper, args, out):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support forward mode AD.")
     state.flags = flags | GRAD_OFF
     try:
-        found = wrapper(*args)
+        found = wrapper(*args, **keywords)
     finally:
         state.flags = flags
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)

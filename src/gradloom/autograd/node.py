@@ -50,6 +50,19 @@ class Node:
     """Base of all nodes of the backward graph."""
 
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
+    _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
+
+    def __getattr__(self, name):
+        """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
+        if name.startswith("_saved_") and name[7:] in self._saved_fields:
+            return shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
+        if name.startswith("_raw_saved_") and name[11:] in self._saved_fields:
+            from .saved_variable import SavedTensor
+            return SavedTensor(self, f"saved_{name[11:]}")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self):
+        return [*super().__dir__(), *[f"_saved_{f}" for f in self._saved_fields]]
 
     def apply(self, grads):
         raise NotImplementedError(f"{self.name()} has no apply()")
@@ -62,6 +75,7 @@ class Node:
         return tuple(self.next_edges)
 
     def name(self) -> str:
+        """The name that PyTorch gives this node."""
         return type(self).__name__
 
     def _sequence_nr(self) -> int:
@@ -144,6 +158,20 @@ class InputMetadata:
 
     is_nested_tensor = False
     is_cpp_nested_tensor = False
+
+
+def shown(saved, node):
+    """A saved field as `_saved_<field>` shows it."""
+    from .saved_variable import SavedVariable, unpack
+
+    if isinstance(saved, tuple) and any(isinstance(s, (_operators.Tensor, SavedVariable)) for s in saved):
+        return tuple([shown(s, node) for s in saved])
+    if hasattr(saved, "_vc"):
+        saved = unpack(saved, node)
+        number = saved._wrapped_number
+        if number is not None:
+            return _operators.wrap(np.array(number, np.int64 if number.__class__ is int else None))
+    return saved
 
 
 class GraphRoot(Node):

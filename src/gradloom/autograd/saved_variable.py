@@ -180,3 +180,36 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expec
             f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {now}; expected "
             f"version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute "
             "its gradient, with torch.autograd.set_detect_anomaly(True).")
+
+
+class SavedTensor:
+    """What `_raw_saved_<field>` returns: a handle on which pack and unpack hooks can be put."""
+
+    __slots__ = ("_node", "_field")
+
+    def __init__(self, node, field):
+        self._node, self._field = node, field
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Keep `pack_hook(tensor)` in place of the tensor; `unpack_hook` must give back an equal one.
+
+        Raises:
+            TypeError: if either is not callable.
+            RuntimeError: if hooks are set already, or the tensor was freed or is undefined.
+        """
+        for hook in (pack_hook, unpack_hook):
+            if not callable(hook):
+                raise TypeError(f"register_hooks() expects callables, got {type(hook).__name__}")
+        saved = getattr(self._node, self._field)
+        if saved is RELEASED:
+            raise RuntimeError(FREED_MESSAGE)
+        if saved is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if not isinstance(saved, SavedVariable):
+            saved = SavedVariable(saved)
+            setattr(self._node, self._field, saved)
+        saved.register_hooks(pack_hook, unpack_hook)
+
+    @property
+    def data(self):
+        return unpack(getattr(self._node, self._field), self._node)
