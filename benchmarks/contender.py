@@ -44,9 +44,10 @@ class Contender:
 
     def close(self) -> None:
         """End the process, which stops by itself when nothing more can come."""
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
 
 def serve(library: str, threads: int) -> None:
