@@ -126,6 +126,8 @@ def _section(
             continue
         key = entry.keys[word]
         names = tuple(key.words())
+        if not all(name.value for name in names):
+            raise key.error(f"an empty name in the key `{shorten(word)}`", "remove the comma too many")
         for name in names:
             _check_name(name, schema, arguments, returns)
             if name.value in seen:
@@ -143,8 +145,6 @@ def _section(
 def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns: tuple[str, ...]) -> None:
     """A key must name an input that can have a gradient, or an output."""
     word = name.value
-    if not word:
-        raise name.error("an empty name in a key", "remove the comma too many")
     if word in arguments:
         argument = next(a for a in schema.inputs if a.python_name == word)
         if not argument.type.is_tensor_like:

@@ -94,9 +94,21 @@ def load(
     package = package_folder(path) if package is None else package
     callables = Callables(
         find_helpers(package / "formulas", "src/gradloom/formulas"),
-        describe_operators((f.schema, f.variants, f.python_module or "") for f in functions),
+        describe_operators(_callable_schemas(functions)),
     )
     return _Loader(functions, callables).load(load_entries(path, shown))
+
+
+def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSchema, tuple[str, ...], str]]:
+    """Every schema with the variants in which formulas may call it, and its namespace."""
+    for function in functions:
+        for schema in function.schemas:
+            derived = {"functional": ("function",), "inplace": ("method",)}.get(schema.kind, ())
+            yield (
+                schema,
+                function.variants if schema is function.schema else derived,
+                function.python_module or "",
+            )
 
 
 class _Loader:
@@ -121,11 +133,13 @@ class _Loader:
         """The operator that an entry is about, which both files must spell alike."""
         text = entry.get(NAME)
         if not isinstance(text, Text) or not text.value.strip():
+            hint = "write `- name: <schema>`, as in native_functions.yaml"
+            if text is not None:
+                raise entry.keys[NAME].error("`name` is not a schema", hint)
             close = next((key for word, key in entry.keys.items() if did_you_mean(word, [NAME])), None)
-            where = entry.keys.get(NAME) or close
-            raise (where or entry).error(
-                "the entry has no `name`", "write `- name: <schema>`, as in native_functions.yaml"
-            )
+            if close is not None:
+                raise close.error(f"unknown key `{shorten(close.value)}`", did_you_mean(close.value, [NAME]))
+            raise entry.error("the entry has no `name`", hint)
         schema = parse_func(text)
         name = str(schema.name)
         known = self.functions.schema(name)

@@ -124,11 +124,13 @@ def _too_deep(line: str) -> FormulaError:
 
 def _from_syntax_error(line: str, shift: int, error: SyntaxError) -> FormulaError:
     """What is left for Python's parser to find, such as a missing `else`."""
+    lonely = re.search(r"\bif\b(?!.*\belse\b)", line)
+    if lonely is not None:
+        return FormulaError("`if` without `else`", lonely.start(), 2, "write `b if a else c`")
     offset = min(max((error.offset or 1) - 1 + shift, 0), len(line.rstrip()) - 1)
     word = re.compile(r"\w+|\S?").match(line, offset)[0]  # type: ignore[index]
     message = f"not a Python expression, from `{word}` on" if word else "not a Python expression"
-    hint = "write `b if a else c`" if re.search(r"\bif\b", line) and not re.search(r"\belse\b", line) else ""
-    return FormulaError(message, offset, len(word), hint or "a formula is one Python expression")
+    return FormulaError(message, offset, len(word), "a formula is one Python expression")
 
 
 def _outside(what: str, offset: int, length: int, hint: str) -> FormulaError:
@@ -136,19 +138,29 @@ def _outside(what: str, offset: int, length: int, hint: str) -> FormulaError:
 
 
 def _check_nodes(formula: Formula) -> None:
-    """Refuse every node outside of the language, without recursion."""
+    """Refuse every node outside of the language, without recursion; the leftmost is reported."""
     pending: list[tuple[ast.AST, int]] = [(formula.tree, 1)]
+    errors: list[FormulaError] = []
     while pending:
         node, depth = pending.pop()
         if depth > MAX_DEPTH:
             raise _too_deep(formula.text)
-        if not isinstance(node, _ALLOWED):
-            what, hint = _REFUSED.get(type(node), ("this", "a formula is one Python expression"))
-            raise _outside(what, *_start_and_length(formula, node), hint)
-        check = _CHECKS.get(type(node))
-        if check is not None:
-            check(formula, node)
+        try:
+            _check_node(formula, node)
+        except FormulaError as error:
+            errors.append(error)
         pending.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    if errors:
+        raise min(errors, key=lambda error: error.offset)
+
+
+def _check_node(formula: Formula, node: ast.AST) -> None:
+    if not isinstance(node, _ALLOWED):
+        what, hint = _REFUSED.get(type(node), ("this", "a formula is one Python expression"))
+        raise _outside(what, *_start_and_length(formula, node), hint)
+    check = _CHECKS.get(type(node))
+    if check is not None:
+        check(formula, node)
 
 
 def _start_and_length(formula: Formula, node: ast.AST) -> tuple[int, int]:

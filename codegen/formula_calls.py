@@ -20,6 +20,8 @@ from .formula_metadata import (
 from .formula_scope import Helper, Kind, Operator, Role, Variable
 from .schema import did_you_mean
 
+_METHODS_HINT = "a formula may call operators with a method variant, and what reads sizes, strides and types"
+
 
 class Calls(Names):
     """What can follow a dot, and what can be called."""
@@ -53,14 +55,18 @@ class Calls(Names):
     def _no_attribute(self, node: ast.Attribute, kind: Kind) -> FormulaError:
         base = self.formula.source(node.value)
         if kind.may_be_tensor:
-            hint = did_you_mean(node.attr, [*ATTRIBUTE_NAMES, *METHOD_NAMES, *self.callables.methods])
+            known = [*ATTRIBUTE_NAMES, *METHOD_NAMES, *self.callables.methods]
+            hint = (
+                did_you_mean(node.attr, known)
+                or f"they have {', '.join(f'`{n}`' for n in sorted(ATTRIBUTE_NAMES))}"
+            )
             return self.formula.attribute_error(node, f"tensors have no attribute `{node.attr}`", hint)
-        known = {
+        members = {
             Kind.NUMBER: (*NUMBER_ATTRIBUTES, *NUMBER_METHODS),
             Kind.DTYPE: (*DTYPE_ATTRIBUTES, *DTYPE_METHODS),
         }
-        have = sorted(known.get(kind, ()))
-        hint = f"it has {', '.join(f'`{h}`' for h in have)}" if have else ""
+        have = sorted(members.get(kind, ()))
+        hint = f"it has {', '.join(f'`{h}`' for h in have)}" if have else "remove it"
         if kind is Kind.TENSORS:
             hint = f"write `[x.{node.attr} for x in {base}]`"
         return self.formula.attribute_error(node, f"`{base}` is {kind.value}, it has no `{node.attr}`", hint)
@@ -117,7 +123,8 @@ class Calls(Names):
             return self._operator_call(node, operator)  # type: ignore[arg-type]
         if variable is not None:
             message = f"`{name}` is {variable.kind.value}, it cannot be called"
-            raise self.formula.error(func, message, did_you_mean(name, self.functions()))
+            hint = did_you_mean(name, self.functions()) or "write `*` to multiply, `[...]` to take an element"
+            raise self.formula.error(func, message, hint)
         if name in STANDALONE or name in self.scope.elsewhere:
             raise self.unknown(func)
         if operator is not None:
@@ -158,7 +165,9 @@ class Calls(Names):
         for item in node.keywords:
             if item.arg is not None and item.arg not in operator.arguments:
                 message = f"`{operator.public_name}` has no argument `{item.arg}`"
-                raise self.formula.error(item, message, did_you_mean(item.arg, operator.arguments))
+                names = ", ".join(f"`{name}`" for name in sorted(operator.arguments))
+                hint = did_you_mean(item.arg, operator.arguments) or f"its arguments are {names}"
+                raise self.formula.error(item, message, hint)
 
     def _method_call(self, node: ast.Call, func: ast.Attribute) -> Kind:
         kind = self.visit(func.value)
@@ -181,16 +190,15 @@ class Calls(Names):
         if self.callables.is_method(name):
             operator = self.callables.operators[name]
             self._check_keywords(node, operator)
+            if operator.is_inplace:
+                self._check_write(func)
             return operator.returns
-        if name.endswith("_") and self.callables.is_method(name[:-1]):
-            self._check_write(func)
-            return kind
         if name in ATTRIBUTE_NAMES:
             raise self.formula.attribute_error(func, f"`{name}` is not a method", f"write `.{name}`")
         if name in self.callables.helpers or name in self.callables.operators:
             hint = f"call it as a function: `{name}({self.formula.source(func.value)}, ...)`"
             raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
-        hint = did_you_mean(name, [*self.callables.methods, *METHOD_NAMES])
+        hint = did_you_mean(name, [*self.callables.methods, *METHOD_NAMES]) or _METHODS_HINT
         raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
 
     def _check_write(self, func: ast.Attribute) -> None:

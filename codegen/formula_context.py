@@ -85,8 +85,9 @@ class Names:
             )
         if name in _CONSTANTS:
             return self.formula.error(node, f"unknown name `{name}`", f"write `{_CONSTANTS[name]}`")
-        known = [*self.scope.variables, *self.locals]
-        names = ", ".join(f"`{n}`" for n in known)
+        known = [*self.scope.variables, *self.locals, "None", "True", "False"]
+        names = ", ".join(f"`{n}`" for n in known[:-3])
+        known += STANDALONE if node is self.formula.tree else ()
         hint = (
             did_you_mean(name, known)
             or did_you_mean(name, self.functions())

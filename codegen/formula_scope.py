@@ -131,6 +131,7 @@ class Operator:
         is_function, is_method: the ways in which it may be called.
         returns: the kind of its result, UNKNOWN where that depends on the overload.
         arguments: names of all overloads' arguments.
+        is_inplace: whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs.
         is_factory: whether it makes a tensor of a given size, dtype and device, as `zeros` does.
     """
 
@@ -141,6 +142,7 @@ class Operator:
     returns: Kind
     arguments: frozenset[str]
     is_factory: bool
+    is_inplace: bool = False
 
     @property
     def public_name(self) -> str:
@@ -174,7 +176,7 @@ class Callables:
 
     @property
     def methods(self) -> list[str]:
-        return [operator.name for operator in self.operators.values() if operator.is_method]
+        return [o.name for o in self.operators.values() if o.is_method and not o.is_inplace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,8 @@ def describe_operators(entries: Iterable[tuple[FunctionSchema, Iterable[str], st
     """Operators by name, from (schema, variants, python module). Those that write are not among them."""
     groups: dict[str, list[tuple[FunctionSchema, frozenset[str], str]]] = {}
     for schema, variants, module in entries:
-        if schema.kind == "functional":
-            groups.setdefault(schema.name.base, []).append((schema, frozenset(variants), module))
+        if schema.kind in ("functional", "inplace"):
+            groups.setdefault(schema.name.name, []).append((schema, frozenset(variants), module))
     return {name: _describe(name, group) for name, group in groups.items()}
 
 
@@ -209,11 +211,12 @@ def _describe(name: str, group: list[tuple[FunctionSchema, frozenset[str], str]]
     return Operator(
         name=name,
         namespace=next((module for _, _, module in group if module and module != "nn"), ""),
-        is_function=any("function" in variants for _, variants, _ in group),
+        is_function=any("function" in variants and s.kind == "functional" for s, variants, _ in group),
         is_method=any("method" in variants for _, variants, _ in group),
         returns=kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN,
         arguments=frozenset(a.name for s, _, _ in group for a in s.arguments),
         is_factory=any(_is_factory(schema) for schema, _, _ in group),
+        is_inplace=group[0][0].kind == "inplace",
     )
 
 

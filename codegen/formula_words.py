@@ -160,6 +160,8 @@ def _check_neighbours(word: _Word, following: _Word | None) -> None:
             f"an operator is missing between `{word.text}` and `{following.text}`",
             "write `*`, `+`, `,` or what is meant",
         )
+    if word.text in ("(", "[", ",") and following is not None and following.text == ",":
+        raise following.error("something is missing before `,`", "complete it, or remove the comma")
     if word.text in ("+", "-", "~", "not") or word.text in _BINARY:
         fits = following is not None and (
             following.starts_operand or following.text in "([{" or following.text in _MAY_BE_UNARY

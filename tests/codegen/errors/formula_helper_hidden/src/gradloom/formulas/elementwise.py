@@ -1,0 +1,5 @@
+"""Helpers for this case."""
+
+
+def result(grad):
+    return grad
