@@ -27,7 +27,7 @@ MAX_DEPTH = 16
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|-inf\b)
+      | (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\w)|-inf\b)
       | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
       | (?P<mark>->|::|[(),.*=?\[\]!|])""",
     re.VERBOSE,
@@ -247,7 +247,7 @@ class _Parser:
             self.default(depth + 1)
             if self.accept("]"):
                 return
-            self.expect(",", "in a list")
+            self.expect(",", "in a list", "a list is `[1, 2]`")
 
     def returns(self) -> tuple[Return, ...]:
         opening = self.token
@@ -260,7 +260,7 @@ class _Parser:
             returns.append(self.one_return(len(returns)))
             if self.accept(")"):
                 break
-            self.expect(",", "between returns")
+            self.expect(",", "between returns", "several returns are `(Type name, Type name)`")
         if len(returns) == 1:
             raise self.fail("one return in parentheses", "write it without them", opening)
         return tuple(returns)

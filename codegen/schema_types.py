@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -232,8 +233,9 @@ class Annotation:
 
 
 def default_value(text: str) -> object:
-    """The Python value of a default as it is written in a schema; a list becomes a list, a name a
-    `Symbol`.
+    """The Python value of a default as a schema has it: a list is a list, a name a `Symbol`.
+
+    Raises SchemaError for what is not a literal.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -241,7 +243,13 @@ def default_value(text: str) -> object:
         return float("-inf")
     if text.isidentifier():
         return Symbol(text, SYMBOLS["int"].get(text))
-    return ast.literal_eval(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape in a string
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        hint = "write a number, a string in quotes, a list of them, or a name such as `None`"
+        raise SchemaError(f"`{text}` is not a default value", hint=hint, subject=("default", 0)) from None
 
 
 def accepts(type_: Type, value: object) -> bool:
