@@ -27,8 +27,20 @@ def _single(value: float) -> float:
 
 
 # log(1 + x) ~ x - x^2/2 + x^3 P(x), highest power first; ln 2 in two parts, the first of few bits.
-_LOG = [_single(c) for c in (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
-                             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)]
+_LOG = [
+    _single(c)
+    for c in (
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+]
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _SQRT_HALF_BITS = np.int32(0x3F3504F3)
 # sin x ~ x + x^3 S(x^2), cos x ~ 1 - x^2/2 + x^4 C(x^2) for |x| <= pi/4; pi/4 in three parts.
@@ -163,8 +175,17 @@ def _to_octant(sine, cosine, octant, flip):
     np.bitwise_xor(c, octant, out=c)
 
 
-def _transform32(groups, mean, std, work):
-    """One cache-sized share of `box_muller32`: float32 (g, 2, 8) in place."""
+def _transform64(groups, mean, std):
+    """`box_muller` for a cache-sized share in float64, with the functions of the C library: (g, 2, 8) in place."""
+    radius = np.sqrt(-2 * by_libm(math.log, np.log, 1 - groups[:, 0], True))
+    angle = 2 * math.pi * groups[:, 1]
+    groups[:, 0] = fused64(radius * np.cos(angle), std, mean)
+    groups[:, 1] = fused64(radius * np.sin(angle), std, mean)
+
+
+def _transform32(groups, mean, std):
+    """`box_muller` for a cache-sized share in float32: (g, 2, 8) in place."""
+    work = _Scratch(8 * groups.shape[0])
     radius, angle = work.single[:2]
     np.subtract(np.float32(1), groups[:, 0], out=radius.reshape(-1, 8))
     _log(radius, work)
@@ -184,32 +205,28 @@ def _transform32(groups, mean, std, work):
             groups[:, half] = wide.reshape(-1, 8)
 
 
-def box_muller32(uniforms: np.ndarray, mean: float, std: float) -> None:
+def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
     """Normal numbers of the given mean and standard deviation in place of `uniforms` in [0, 1).
 
     Args:
-        uniforms: float32, contiguous, its size a multiple of 16.
-        mean, std: rounded to float32, as PyTorch does.
+        uniforms: float32 or float64, contiguous, its size a multiple of 16.
+        mean, std: rounded to float32 for a float32 array, as PyTorch does.
     """
     groups = uniforms.reshape(-1, 2, 8)
-    mean, std = _single(mean), _single(std)
+    if uniforms.dtype == np.float64:
 
-    def transform(part):
-        _transform32(groups[part], mean, std, _Scratch(8 * (part.stop - part.start)))
+        def transform(part):
+            _transform64(groups[part], mean, std)
+    else:
+        mean, std = _single(mean), _single(std)
 
-    if groups.shape[0] < _PAIRS // 8:
-        transform(slice(0, groups.shape[0]))
+        def transform(part):
+            _transform32(groups[part], mean, std)
+
+    if groups.shape[0] <= _PAIRS // 8:
+        transform(slice(None))
     else:
         share(transform, chunks(groups.shape[0], _PAIRS // 8))
-
-
-def box_muller64(uniforms: np.ndarray, mean: float, std: float) -> None:
-    """`box_muller32` for float64, with the functions of the C library."""
-    groups = uniforms.reshape(-1, 2, 8)
-    radius = np.sqrt(-2 * by_libm(math.log, np.log, 1 - groups[:, 0], True))
-    angle = 2 * math.pi * groups[:, 1]
-    groups[:, 0] = fused64(radius * np.cos(angle), std, mean)
-    groups[:, 1] = fused64(radius * np.sin(angle), std, mean)
 
 
 def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:

@@ -8,17 +8,49 @@ import numpy as np
 
 BLOCK = 32768  # numbers drawn at a time, so that temporaries stay in cache; a multiple of 16
 HALF = ("float16", "bfloat16")
-DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of the significand, the leading one included
-LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
-           "float64": 1.7976931348623157e308}
+DIGITS = {
+    "float16": 11,
+    "bfloat16": 8,
+    "float32": 24,
+    "float64": 53,
+}  # of the significand, the leading one included
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
 # How PyTorch's messages call a dtype: the first form for what is not implemented, the second for what does not fit.
-_NAMES = {"bool": ("Bool", "bool"), "uint8": ("Byte", "unsigned char"), "int8": ("Char", "signed char"),
-          "int16": ("Short", "short int"), "int32": ("Int", "int"), "int64": ("Long", "long int"),
-          "uint16": ("UInt16", "short unsigned int"), "uint32": ("UInt32", "unsigned int"),
-          "uint64": ("UInt64", "long unsigned int"), "float16": ("Half", "c10::Half"),
-          "bfloat16": ("BFloat16", "c10::BFloat16"), "float32": ("Float", "float"), "float64": ("Double", "double"),
-          "complex64": ("ComplexFloat", "c10::complex<float>"),
-          "complex128": ("ComplexDouble", "c10::complex<double>")}
+_NAMES = {
+    "bool": ("Bool", "bool"),
+    "uint8": ("Byte", "unsigned char"),
+    "int8": ("Char", "signed char"),
+    "int16": ("Short", "short int"),
+    "int32": ("Int", "int"),
+    "int64": ("Long", "long int"),
+    "uint16": ("UInt16", "short unsigned int"),
+    "uint32": ("UInt32", "unsigned int"),
+    "uint64": ("UInt64", "long unsigned int"),
+    "float16": ("Half", "c10::Half"),
+    "bfloat16": ("BFloat16", "c10::BFloat16"),
+    "float32": ("Float", "float"),
+    "float64": ("Double", "double"),
+    "complex64": ("ComplexFloat", "c10::complex<float>"),
+    "complex128": ("ComplexDouble", "c10::complex<double>"),
+}
+
+
+_BY_CODE = {
+    "f": "float32",
+    "d": "float64",
+    "e": "float16",
+    "E": "bfloat16",
+}  # `dtype.name` is slow to compute
+
+
+def name_of(dtype: np.dtype) -> str:
+    """The name of a dtype, such as float32."""
+    return _BY_CODE.get(dtype.char) or dtype.name
 
 
 def scalar_name(dtype: np.dtype) -> str:
@@ -33,7 +65,7 @@ def c_name(dtype: np.dtype) -> str:
 
 def require(out: np.ndarray, operation: str, kinds: str) -> None:
     """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger of any sign), b(ool)."""
-    kind = "f" if out.dtype.name in DIGITS else {"u": "i"}.get(out.dtype.kind, out.dtype.kind)
+    kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
     if kind not in kinds:
         raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
 
@@ -55,7 +87,7 @@ def memory_axes(out: np.ndarray) -> list[int]:
 
 def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`values` on their way to `dtype`: as float32 where that is a half type, since C++ converts in these two steps."""
-    if dtype.name in HALF and values.dtype not in (np.bool_, np.float32):
+    if dtype.char in "eE" and values.dtype.char not in "?f":
         return values.astype(np.float32)
     return values
 
@@ -65,12 +97,14 @@ def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
 
     PyTorch does the same: a transposed array receives the transposed numbers.
     """
-    view = out.transpose(memory_axes(out))
-    whole = view.flags.c_contiguous
+    whole = out.flags.c_contiguous
+    view = out if whole else out.transpose(memory_axes(out))
+    whole = whole or view.flags.c_contiguous
     flat = view.reshape(-1) if whole else np.empty(view.size, view.dtype)
-    for start in range(0, flat.size, BLOCK):
-        stop = min(start + BLOCK, flat.size)
-        flat[start:stop] = narrowed(draw(stop - start), flat.dtype)
+    with np.errstate(over="ignore"):  # what a narrow dtype cannot hold becomes an infinity
+        for start in range(0, flat.size, BLOCK):
+            stop = min(start + BLOCK, flat.size)
+            flat[start:stop] = narrowed(draw(stop - start), flat.dtype)
     if not whole:
         view[...] = flat.reshape(view.shape)
     return out

@@ -14,6 +14,7 @@ import numpy as np
 
 _WORDS = 624  # words of MT19937 state
 _FEW = 2048  # up to here the plain word call is cheaper than the typed one, which costs some microseconds to set up
+_LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
 
 # The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the state words,
 # each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is valid); the cached float
@@ -78,10 +79,18 @@ class Stream:
             return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
         return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
 
+    def uniform24(self, n: int) -> np.ndarray:
+        """`n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
+        words = self.words32(n)
+        words &= _LOW24
+        values = words.view(np.int32).astype(np.float32)
+        values *= np.float32(2.0**-24)
+        return values
+
     def uniform53(self, n: int) -> np.ndarray:
-        """`n` doubles in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
+        """`n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
         draws = self.words64(n)
-        draws &= np.uint64((1 << 53) - 1)
+        draws &= _LOW53
         # A signed integer converts to double in one vector instruction, an unsigned one does not.
         values = draws.view(np.int64).astype(np.float64)
         values *= 2.0**-53
@@ -103,8 +112,11 @@ class Stream:
             # PyTorch starts a fresh state at word 0 of an exhausted block, NumPy at word 624.
             following, left = (0, 1) if self._untouched else (position, _WORDS + 1 - position)
             cached = self.cached_normal
-            image = (_HEAD.pack(self.seed_value, left, 1, following) + state["key"].astype("<u8").tobytes()
-                     + _TAIL.pack(0.0, cached or 0.0, 0.0, cached is not None, 0.0, False))
+            image = (
+                _HEAD.pack(self.seed_value, left, 1, following)
+                + state["key"].astype("<u8").tobytes()
+                + _TAIL.pack(0.0, cached or 0.0, 0.0, cached is not None, 0.0, False)
+            )
         return np.frombuffer(image, np.uint8).copy()
 
     def from_bytes(self, image: np.ndarray) -> None:
@@ -117,8 +129,10 @@ class Stream:
             RuntimeError: if the length is another, or the numbers in it cannot be an MT19937 state.
         """
         if image.size != STATE_BYTES:
-            raise RuntimeError(f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
-                               f"size to be {image.size}")
+            raise RuntimeError(
+                f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state "
+                f"size to be {image.size}"
+            )
         data = np.ascontiguousarray(image).tobytes()
         seed, left, seeded, following = _HEAD.unpack_from(data)
         if seeded != 1 or not 0 < left <= _WORDS or following > _WORDS:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ._box_muller import serial_normals
-from ._filling import DIGITS, c_name, fill, require
+from ._filling import DIGITS, c_name, fill, name_of, require
 from ._mt19937 import Stream
 from ._rounding import by_libm, fused64
 
@@ -23,10 +23,12 @@ def exponential_(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.ndar
     """
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    name = out.dtype.name
+    name = name_of(out.dtype)
     if name not in DIGITS:
-        raise RuntimeError("Exponential distribution is a continuous probability distribution. dtype must be a "
-                           f"floating point but you specified {c_name(out.dtype)}")
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {c_name(out.dtype)}"
+        )
     scale, exact = -1.0 / lambd, name == "float64"
     with stream.lock:
         return fill(out, lambda n: scale * by_libm(math.log1p, np.log1p, -stream.uniform53(n), exact))
@@ -40,10 +42,12 @@ def cauchy_(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: float =
     """
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    name = out.dtype.name
+    name = name_of(out.dtype)
     if name not in DIGITS:
-        raise RuntimeError("Cauchy distribution is a continuous probability distribution. dtype must be a floating "
-                           f"point but you specified {c_name(out.dtype)}")
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
+            f"point but you specified {c_name(out.dtype)}"
+        )
     exact = name == "float64"
 
     def draw(n):
@@ -64,8 +68,18 @@ def geometric_(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     require(out, "geometric_cpu", "fi")
     scale = math.log1p(-p)
+
+    def draw(n):
+        uniforms = stream.uniform53(n)
+        with np.errstate(divide="ignore"):
+            trials = np.log(uniforms) / scale
+        # The last bit of the logarithm counts only next to a whole number, and there the C library decides.
+        near = np.flatnonzero(np.abs(trials - np.rint(trials)) < 1e-9)
+        trials[near] = by_libm(math.log, np.log, uniforms[near], True) / scale
+        return np.ceil(trials)
+
     with stream.lock:
-        return fill(out, lambda n: np.ceil(by_libm(math.log, np.log, stream.uniform53(n), True) / scale))
+        return fill(out, draw)
 
 
 def log_normal_(stream: Stream, out: np.ndarray, mean: float = 1.0, std: float = 2.0) -> np.ndarray:

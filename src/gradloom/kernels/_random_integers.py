@@ -56,9 +56,12 @@ def _require_full_range(out: np.ndarray) -> None:
     if out.size == 0 or name in ("int64", "float64", "float32", "bfloat16"):
         return
     if name in ("int8", "int16", "int32", "uint8"):
-        raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
-    raise NotImplementedError("\"random_full_64_bits_range_kernel_cpu\" not implemented for "
-                              f"'{scalar_name(out.dtype)}'")
+        raise RuntimeError(
+            "random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16"
+        )
+    raise NotImplementedError(
+        f"\"random_full_64_bits_range_kernel_cpu\" not implemented for '{scalar_name(out.dtype)}'"
+    )
 
 
 def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
@@ -77,6 +80,7 @@ def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
 def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndarray]:
     """Draws of base + word % span, int64; 64-bit words for wide spans."""
     if span < _WIDE:
+
         def narrow(n):
             values = _remainders(stream.words32(n), span).astype(np.int64)
             values += base
@@ -109,16 +113,22 @@ def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, i
         if floating:
             low = _raised(dtype, low)
             if low >= last:
-                raise RuntimeError("random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
-                                   f"to dtype, but got from={low} > to_inc={last}")
+                raise RuntimeError(
+                    "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted "
+                    f"to dtype, but got from={low} > to_inc={last}"
+                )
     else:
         if low >= high:
-            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+            raise RuntimeError(
+                f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+            )
         if floating:
             low, high = _raised(dtype, low), _lowered(dtype, high)
             if low >= high:
-                raise RuntimeError("random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but "
-                                   f"got from={low} >= to={high}")
+                raise RuntimeError(
+                    "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but "
+                    f"got from={low} >= to={high}"
+                )
         last = high - 1
     for bound, text in ((low, "from"), (last, "to - 1")):
         _check_representable(dtype, bound, text)
@@ -130,9 +140,11 @@ def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
         digits = DIGITS[dtype.name]
         least, most = -LARGEST[dtype.name], LARGEST[dtype.name]
         if abs(bound) > 1 << digits and least <= bound <= most:
-            warnings.warn(f"{text} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                          f"{c_name(dtype)} can support discrete uniform distribution only within this range.",
-                          stacklevel=4)
+            warnings.warn(
+                f"{text} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
+                f"{c_name(dtype)} can support discrete uniform distribution only within this range.",
+                stacklevel=4,
+            )
     else:
         least, most = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if not least <= bound <= most:

@@ -40,8 +40,9 @@ def multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bo
 
 def _check_multinomial(weights, count, replacement):
     if weights.dtype.name not in DIGITS:
-        raise RuntimeError("multinomial only supports floating-point dtypes for input, got: "
-                           f"{scalar_name(weights.dtype)}")
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {scalar_name(weights.dtype)}"
+        )
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if count <= 0:
@@ -68,7 +69,9 @@ def _look_up(stream, rows, count):
     if not (rows >= 0).all():
         raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
     if not np.isfinite(rows).all():
-        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+        raise RuntimeError(
+            "invalid multinomial distribution (encountering probability entry = infinity or NaN)"
+        )
     wide = rows.astype(np.float32 if rows.dtype != np.float64 else np.float64, copy=False)
     total = np.cumsum(wide, axis=1)
     if rows.shape[1] == 0 or not (total[:, -1] > 0).all():
@@ -168,5 +171,7 @@ def _rejected(uniforms: _Uniforms, rate: float) -> float:
         if k < 0 or (margin < 0.013 and v > margin):
             continue
         log_v = math.log(v) if v else -math.inf
-        if log_v + log_inverse_alpha - math.log(a / (margin * margin) + b) <= k * log_rate - rate - math.lgamma(k + 1):
+        if log_v + log_inverse_alpha - math.log(
+            a / (margin * margin) + b
+        ) <= k * log_rate - rate - math.lgamma(k + 1):
             return k

@@ -9,9 +9,7 @@ Uniform numbers come from the low bits of a draw: 24 of a 32-bit word for float3
 draw for float64. All other continuous distributions are evaluated in double from a 53-bit uniform and then rounded
 to the array's dtype, except normal numbers in contiguous arrays of 16 elements and more, which are Box-Muller
 transforms in float32 (float64 for float64) of groups of 16: see `_box_muller`. Results equal those of PyTorch 2.13 for
-x86 bit by bit where both use the same C library (glibc); elsewhere the last bit of float64 results may differ.
-PyTorch's MKL build has another Bernoulli and exponential generator that it uses on Intel processors only; these
-kernels give the numbers it gives on every other processor.
+x86 with AVX2 bit by bit where both use the same C library (glibc); elsewhere the last bit of float64 results may differ.
 """
 
 from __future__ import annotations
@@ -21,29 +19,50 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._box_muller import box_muller32, box_muller64, serial_normals
-from ._filling import BLOCK, DIGITS, HALF, LARGEST, c_name, fill, memory_axes, real_parts, require, scalar_name
+from ._box_muller import box_muller, serial_normals
+from ._filling import (
+    DIGITS,
+    HALF,
+    LARGEST,
+    c_name,
+    fill,
+    memory_axes,
+    name_of,
+    narrowed,
+    real_parts,
+    require,
+    scalar_name,
+)
 from ._mt19937 import Stream
 from ._random_continuous import cauchy_, exponential_, geometric_, log_normal_
 from ._random_integers import randint, random_, randperm
 from ._rounding import fused32, fused64
 from ._sampling import multinomial, poisson
 
-__all__ = ["Stream", "bernoulli", "bernoulli_", "cauchy_", "dropout_noise", "exponential_", "geometric_",
-           "log_normal_", "multinomial", "native_dropout", "normal", "normal_", "normal_each", "poisson", "randint",
-           "random_", "randperm", "rrelu_noise", "uniform", "uniform_"]
+__all__ = [
+    "Stream",
+    "bernoulli",
+    "bernoulli_",
+    "cauchy_",
+    "dropout_noise",
+    "exponential_",
+    "geometric_",
+    "log_normal_",
+    "multinomial",
+    "native_dropout",
+    "normal",
+    "normal_",
+    "normal_each",
+    "poisson",
+    "randint",
+    "random_",
+    "randperm",
+    "rrelu_noise",
+    "uniform",
+    "uniform_",
+]
 
-_MASK24 = np.uint32((1 << 24) - 1)
 _MASK53 = np.uint64((1 << 53) - 1)
-
-
-def _uniform24(stream: Stream, n: int) -> np.ndarray:
-    """`n` numbers in [0, 1) from the low 24 bits of a word each: float32 (n,)."""
-    words = stream.words32(n)
-    words &= _MASK24
-    values = words.view(np.int32).astype(np.float32)
-    values *= np.float32(2.0**-24)
-    return values
 
 
 def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -58,16 +77,18 @@ def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.
     """
     target = real_parts(out)
     require(target, "check_uniform_bounds", "f")
-    name = target.dtype.name
-    _check_uniform(target.dtype, low, high)
+    name = name_of(target.dtype)
+    if low != 0 or high != 1:
+        _check_uniform(target.dtype, low, high)
     if name == "float64":
+
         def draw(n):
             return fused64(stream.uniform53(n), high - low, low)
     else:
         single_low, span = np.float32(low), np.float32(high) - np.float32(low)
 
         def draw(n):
-            return fused32(_uniform24(stream, n), span, single_low)
+            return fused32(stream.uniform24(n), span, single_low)
 
     if low != 0 or high != 1 or name in HALF:
         draw = _below(draw, target.dtype, low, high)
@@ -91,22 +112,26 @@ def _below(draw, dtype, low, high):
 
 
 def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
-    largest = LARGEST[dtype.name]
+    largest = LARGEST[name_of(dtype)]
     for bound, text in ((low, "from"), (high, "to")):
         if not -largest <= bound <= largest:
             raise RuntimeError(f"{text} is out of bounds for {c_name(dtype)}")
     if low > high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+        )
     if high - low > largest:
-        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found "
-                           f"to={high:g} and from={low:g} which result in to-from to exceed the limit")
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found "
+            f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+        )
 
 
-def uniform(stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0,
-            high: float = 1.0) -> np.ndarray:
+def uniform(
+    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0
+) -> np.ndarray:
     """A new array of numbers uniform in [low, high): `torch.rand`. As `uniform_`."""
     return uniform_(stream, np.empty(shape, dtype), low, high)
-
 
 
 def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> None:
@@ -115,25 +140,24 @@ def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> N
     The last elements that make no whole group do not get one of their own: the last 16 are drawn again, the words of
     the incomplete group being skipped where the dtype is not a half.
     """
-    name = flat.dtype.name
-    transform = box_muller64 if name == "float64" else box_muller32
-    uniforms = stream.uniform53 if name == "float64" else lambda n: _uniform24(stream, n)
+    name = name_of(flat.dtype)
+    uniforms = stream.uniform53 if name == "float64" else stream.uniform24
     rest = flat.size % 16
-    whole = flat[:flat.size - rest]
+    whole = flat[: flat.size - rest]
+
+    def normals(n):
+        values = uniforms(n)
+        box_muller(values, mean, std)
+        return values
+
     if name in HALF:
-        for start in range(0, whole.size, BLOCK):
-            part = whole[start:start + BLOCK]
-            values = uniforms(part.size)
-            transform(values, mean, std)
-            part[...] = values
+        fill(whole, normals)
     else:
         fill(whole, uniforms)
-        transform(whole, mean, std)
+        box_muller(whole, mean, std)
         uniforms(rest)
     if rest:
-        values = uniforms(16)
-        transform(values, mean, std)
-        flat[-16:] = values
+        fill(flat[-16:], normals)
 
 
 def normal_(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
@@ -161,8 +185,9 @@ def normal_(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0
     return out
 
 
-def normal(stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0,
-           std: float = 1.0) -> np.ndarray:
+def normal(
+    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0, std: float = 1.0
+) -> np.ndarray:
     """A new array of normal numbers: `torch.randn`, and `torch.normal(mean, std, size)`. As `normal_`."""
     return normal_(stream, np.empty(shape, dtype), mean, std)
 
@@ -190,7 +215,8 @@ def normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | floa
         return values
     leading = mean if isinstance(mean, np.ndarray) else std
     values = normal(stream, np.broadcast_shapes(np.shape(mean), std.shape), leading.dtype)
-    values *= std.astype(values.dtype, copy=False)
+    wider = std if name_of(std.dtype) in DIGITS else std.astype(values.dtype)
+    values = narrowed(values * wider, values.dtype).astype(values.dtype, copy=False)
     values += np.asarray(mean, values.dtype)
     return values
 
@@ -234,7 +260,7 @@ def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarra
         if p.dtype == np.float64:
             view[...] = stream.uniform53(out.size).reshape(view.shape) < limits
         else:
-            view[...] = _uniform24(stream, out.size).reshape(view.shape) < limits.astype(np.float32)
+            view[...] = stream.uniform24(out.size).reshape(view.shape) < limits.astype(np.float32)
     return out
 
 
@@ -283,8 +309,10 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
     Raises:
         NotImplementedError: for another dtype.
     """
-    if array.dtype.name not in ("float32", "float64"):
-        raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'")
+    if name_of(array.dtype) not in ("float32", "float64"):
+        raise NotImplementedError(
+            f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'"
+        )
     lower, upper = float(array.dtype.type(lower)), float(array.dtype.type(upper))
     leaking = array <= 0
     noise = np.ones(array.shape, array.dtype)
