@@ -49,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         for result in run.results:
             for note in result.notes:
                 print(f"note: {result.name}: {note}")
+    if given.draft:
+        print(report.draft(run))
     print("written:", *report.write(run, given.out))
     return 0 if run.verdict.passed else 1
 
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
                         help="seconds after which one name is given up (default: %(default)s)")
     parser.add_argument("--known", type=Path, default=DEFAULT_PATH, help="the list of known misses")
     parser.add_argument("--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown")
+    parser.add_argument("--draft", action="store_true", help="print the new misses in the form of known_misses.yaml")
     parser.add_argument("--notes", action="store_true", help="print what is only noted: strides, messages, samples left out")
     return parser
 

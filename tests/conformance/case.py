@@ -130,7 +130,7 @@ def seed_all(value: int, candidate: Library | None = None) -> None:
     np.random.seed(value % 2**32)
     torch.manual_seed(value)
     if candidate is not None:
-        with contextlib.suppress(AttributeError):  # a candidate without random numbers needs no seed
+        with contextlib.suppress(Absent):  # a candidate without random numbers needs no seed
             candidate.seed(value)
 
 

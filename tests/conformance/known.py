@@ -21,7 +21,7 @@ Known = dict[str, dict[str, dict[str, str]]]
 class Verdict:
     """Why a run fails: misses that nobody listed, and listed misses that are none any more."""
 
-    new: list[str] = field(default_factory=list)
+    new: list[tuple[str, str, str]] = field(default_factory=list)  # (name, stage, reason)
     gone: list[str] = field(default_factory=list)
 
     @property
@@ -51,7 +51,7 @@ def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whol
         listed = known[result.kind].get(result.name, {})
         for stage in result.missed():
             if stage not in listed:
-                verdict.new.append(f"{result.name}: {stage}: {result.stages[stage].misses[0]['reason']}")
+                verdict.new.append((result.name, stage, result.stages[stage].misses[0]["reason"]))
         for stage in listed:
             if stage not in ran or stage in result.missed():
                 continue

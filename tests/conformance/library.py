@@ -274,7 +274,8 @@ class Library:
             return plain.contiguous().view(self.module.int16).numpy().view(kind)
 
     def seed(self, value: int) -> None:
-        self.module.manual_seed(value)
+        """Seed the library's default generator; Absent if it has none."""
+        self.find("manual_seed")(value)
 
 
 def _importable(path: str) -> bool:

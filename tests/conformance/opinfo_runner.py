@@ -65,6 +65,7 @@ def run_op(op: Any, candidate: Library, family: str = "", plan: Plan = Plan(),
                 _run_errors(op, function, candidate, result, progress)
     except Absent as absent:
         result.status, result.absent = ABSENT, str(absent)
+    result.settle_absence()
     result.seconds = time.perf_counter() - started
     return result
 
@@ -107,13 +108,12 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
         if refusal.__cause__ is not None:
             result.note(f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}")
         return
-    except (Absent, Unconvertible) as problem:
-        if isinstance(problem, Absent) and stage == "forward":
-            raise
-        reason = f"needs {problem}, which is absent" if isinstance(problem, Absent) else None
-        if reason is None:
-            result.note(f"{case.where} left out: {problem}")
-            return
+    except Absent as absent:
+        result.count(stage, case.where, f"needs {absent}, which is absent", absent=str(absent))
+        return
+    except Unconvertible as problem:
+        result.note(f"{case.where} left out: {problem}")
+        return
     result.count(stage, case.where, reason)
 
 

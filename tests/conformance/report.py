@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Iterable
 
+import yaml
+
 from .families import FAMILIES
 from .results import ABSENT, MODULE_STAGES, OPTIMIZER_STAGES, STAGES, OpResult
 from .session import Run
@@ -78,21 +80,33 @@ def text(run: Run) -> str:
         rows = summarise(run.results, kind)
         if rows:
             lines += table(rows, kind) + [""]
-    misses = miss_lines(run.results)
-    if misses:
-        lines += ["misses", *(f"  {line}" for line in misses), ""]
-    lines += verdict_lines(run)
+    lines += marked_misses(run)
+    lines += [*run.verdict.gone, verdict_line(run)]
     return "\n".join(lines)
 
 
-def verdict_lines(run: Run) -> list[str]:
+def marked_misses(run: Run) -> list[str]:
+    """The misses, each marked as known or new."""
+    new = {(name, stage) for name, stage, _ in run.verdict.new}
+    found = [(result.name, stage) for result in run.results for stage in result.missed()]
+    return [f"{'new' if key in new else 'known'} miss: {line}" for key, line in zip(found, miss_lines(run.results))]
+
+
+def draft(run: Run) -> str:
+    """The new misses in the form of known_misses.yaml; what happens stands where the reason for it belongs."""
+    listed: dict[str, dict[str, dict[str, str]]] = {}
+    kinds = {result.name: result.kind for result in run.results}
+    for name, stage, reason in run.verdict.new:
+        listed.setdefault(kinds[name], {}).setdefault(name, {})[stage] = reason
+    return yaml.safe_dump(listed, sort_keys=False, width=1000, allow_unicode=True) if listed else ""
+
+
+def verdict_line(run: Run) -> str:
     known = sum(len(result.missed()) for result in run.results) - len(run.verdict.new)
-    lines = [f"not among the known misses: {line}" for line in run.verdict.new] + list(run.verdict.gone)
     absent = sum(result.status == ABSENT for result in run.results)
-    lines.append(f"{run.candidate} against PyTorch: {len(run.results) - absent} names checked, {absent} absent, "
-                 f"{len(run.verdict.new)} new misses, {known} known, {len(run.verdict.gone)} listed that are none; "
-                 f"{run.seconds:.0f} s")
-    return lines
+    return (f"{run.candidate} against PyTorch: {len(run.results) - absent} names checked, {absent} absent, "
+            f"{len(run.verdict.new)} new misses, {known} known, {len(run.verdict.gone)} listed that are none; "
+            f"{run.seconds:.0f} s")
 
 
 def as_json(run: Run) -> dict[str, Any]:
@@ -103,7 +117,7 @@ def as_json(run: Run) -> dict[str, Any]:
         "pytorch": torch.__version__,
         "seconds": round(run.seconds, 1),
         "passed": run.verdict.passed,
-        "new_misses": run.verdict.new,
+        "new_misses": [": ".join(miss) for miss in run.verdict.new],
         "listed_but_none": run.verdict.gone,
         "summary": {kind: summarise(run.results, kind) for kind in run.selection.kinds},
         "results": [result.as_dict() for result in run.results],
@@ -111,12 +125,12 @@ def as_json(run: Run) -> dict[str, Any]:
 
 
 def as_markdown(run: Run) -> str:
-    lines = [f"# Conformance of {run.candidate} with PyTorch", "", verdict_lines(run)[-1], ""]
+    lines = [f"# Conformance of {run.candidate} with PyTorch", "", verdict_line(run), ""]
     for kind in run.selection.kinds:
         rows = summarise(run.results, kind)
         if rows:
             lines += table(rows, kind, markdown=True) + [""]
-    lines += ["## Misses", "", *(f"- {line}" for line in miss_lines(run.results) or ["none"]), ""]
+    lines += ["## Misses", "", *(f"- {line}" for line in marked_misses(run) or ["none"]), ""]
     for kind in run.selection.kinds:
         names = absent_names(run.results, kind)
         if names:

@@ -41,12 +41,18 @@ class OpResult:
     strides: dict[str, int] = field(default_factory=lambda: {"same": 0, "different": 0})
     seconds: float = 0.0
 
-    def count(self, stage: str, where: str, reason: str | None) -> None:
-        """One check is done; `reason` says why it missed."""
+    def count(self, stage: str, where: str, reason: str | None, absent: str = "") -> None:
+        """One check is done; `reason` says why it missed, and `absent` which name the candidate lacks for it."""
         entry = self.stages.setdefault(stage, StageResult())
         entry.checked += 1
         if reason is not None:
-            entry.misses.append({"where": where, "reason": " ".join(reason.split())})
+            entry.misses.append({"where": where, "reason": " ".join(reason.split()), **({"absent": absent} if absent else {})})
+
+    def settle_absence(self) -> None:
+        """An operator that could not run once for want of another name is absent itself."""
+        forward = self.stages.get("forward")
+        if forward and len(forward.misses) == forward.checked and all("absent" in miss for miss in forward.misses):
+            self.status, self.absent, self.stages = ABSENT, forward.misses[0]["absent"], {}
 
     def note(self, text: str) -> None:
         """Something worth knowing that decides nothing."""

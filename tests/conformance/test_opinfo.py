@@ -19,5 +19,6 @@ def assert_as_listed(run, kind, family):
     """No new miss and no outdated entry of the list for one family."""
     names = {result.name for result in run.results if result.kind == kind and result.family == family}
     assert names, f"PyTorch's databases have nothing in {family}"
-    problems = [line for line in run.verdict.new + run.verdict.gone if line.partition(": ")[0] in names]
+    lines = [": ".join(miss) for miss in run.verdict.new] + run.verdict.gone
+    problems = [line for line in lines if line.partition(": ")[0] in names]
     assert not problems, "\n".join(["", *problems])
