@@ -136,10 +136,23 @@ def test_values_decide_where_classes_do_not(x):
         assert f(x, [1.0, 2])[0] == "b"
         assert f(x, [x, x]) == ("c", (x, (x, x)))
         assert f(x, [FakeTensor(1), 2])[0] == "a"
-    g = function("int(Tensor self, int n)", "tensor(Tensor self, Tensor n)")
+    g = function("int(Tensor self, int n)", "list(Tensor self, int[1] n)")
     for _ in range(2):
         assert g(x, FakeTensor(3)) == ("int", (x, 3))
-        assert g(x, x) == ("tensor", (x, x))
+        assert g(x, FakeTensor([3])) == ("list", (x, (3,)))
+
+
+def test_tensors_are_tried_before_numbers(x):
+    zero = FakeTensor(0)
+    for schemas in (("eq.S(Tensor self, Scalar other)", "eq.T(Tensor self, Tensor other)"),
+                    ("max.dim(Tensor self, int dim, bool keepdim=False)", "eq.T(Tensor self, Tensor other)"),
+                    ("p.SS(Tensor self, Scalar a, Scalar b)", "p.TS(Tensor self, Tensor a, Scalar b=1)",
+                     "eq.T(Tensor self, Tensor a, Tensor? b=None)")):
+        assert function(*schemas)(x, zero)[0] == "eq.T"
+    assert function("all.dims(Tensor self, int[]? dim=None)", "all(Tensor self)")(x) == ("all", (x,))
+    kept = overloaded_function("f", [entry("a(Scalar self, Tensor b)"), entry("b(Tensor self, Scalar b)")])
+    assert [str(s) for s in kept.__wrapped__.signatures] == ["(Number self, Tensor b)",
+                                                             "(Tensor input, Number b)"]
 
 
 @pytest.mark.parametrize("kind, given, expected", [
@@ -388,12 +401,12 @@ def test_plain_subclasses_are_tensors(x):
 
 @pytest.fixture
 def unsqueeze():
-    def unsqueeze(input, dim=MISSING, *, out=None, axis=MISSING):
+    def unsqueeze(input, dim=MISSING, *, fast=False, out=None, axis=MISSING):
         if type(dim) is not int or type(input) not in plain_classes or axis is not MISSING:
-            return guard(input, dim, out=out, axis=axis)
+            return guard(input, dim, fast=fast, out=out, axis=axis)
         return "done", input, dim, out
 
-    schema = "unsqueeze(Tensor self, int dim, *, Tensor? out=None)"
+    schema = "unsqueeze(Tensor self, int dim, *, bool fast=False, Tensor? out=None)"
     guard = GuardedOverload("unsqueeze", [(schema, unsqueeze)])
     return unsqueeze
 
@@ -402,13 +415,14 @@ def test_a_guarded_wrapper_is_called_again_with_normal_arguments(x, unsqueeze):
     class Plain(FakeTensor):
         pass
 
-    p, out = Plain(), FakeTensor()
-    assert unsqueeze(x, np.int64(1)) == ("done", x, 1, None)
-    assert unsqueeze(p, 1) == ("done", p, 1, None)                       # a class that was new
-    assert unsqueeze(x, FakeTensor(1), out=out) == ("done", x, 1, out)
-    assert unsqueeze(x, axis=2) == ("done", x, 2, None)
-    d = Overriding()
-    assert unsqueeze(d, 1) == ("overridden", unsqueeze, (d, 1), {"out": None})
+    p, out, d = Plain(), FakeTensor(), Overriding()
+    for _ in range(2):
+        assert unsqueeze(x, np.int64(1)) == ("done", x, 1, None)
+        assert unsqueeze(p, 1) == ("done", p, 1, None)                   # a class that was new
+        assert unsqueeze(x, FakeTensor(1), out=out) == ("done", x, 1, out)
+        assert unsqueeze(x, axis=2) == ("done", x, 2, None)
+        assert unsqueeze(d, 1) == ("overridden", unsqueeze, (d, 1), {"fast": False, "out": None})
+        plain_classes.clear()                                            # as it is when it is full
 
 
 def test_a_guarded_wrapper_raises_what_pytorch_raises(x, unsqueeze):
@@ -423,10 +437,12 @@ def test_a_guarded_wrapper_raises_what_pytorch_raises(x, unsqueeze):
 
 
 def test_a_guard_that_refuses_normal_arguments_does_not_recurse(x):
-    def stubborn(input, dims):
-        return guard(input, dims)
+    def stubborn(input, dims=MISSING, axis=MISSING):
+        return guard(input, dims, axis=axis)
 
-    guard = GuardedOverload("stubborn", [("stubborn(Tensor self, int[] dims)", stubborn)])
+    guard = GuardedOverload("stubborn", [("stubborn(Tensor self, int[] dims=[])", stubborn)])
+    with pytest.raises(TypeError, match="guard refuses"):
+        stubborn(x)
     for dims in [(1, 2), [1, 2], [np.int64(1), True]]:
         with pytest.raises(TypeError, match="guard refuses arguments that its signature accepts"):
             stubborn(x, dims)

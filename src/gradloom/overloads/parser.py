@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .plans import Bound, bind, in_turn, make_plan, no_plan
-from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
-from .signature import REQUIRED, Signature
+from .plans import bind, in_turn, make_plan, no_plan
+from .registry import MISSING, Fallback, Mismatch, Overridden, types
+from .signature import REQUIRED, Signature, in_order_of_trial
 
 PLANS = 256
 
@@ -35,7 +35,8 @@ class Overloads:
     @property
     def signatures(self) -> list[Signature]:
         if self._signatures is None:
-            self._signatures = [Signature(*entry, method=self.method) for entry in self.entries]
+            self._signatures = in_order_of_trial(
+                [Signature(*entry, method=self.method) for entry in self.entries])
         return self._signatures
 
     def __call__(self, /, *args, **kwargs):
@@ -85,69 +86,6 @@ class Overloads:
 
     def __repr__(self):
         return f"<overloads of {self.name}: {', '.join(map(str, self.signatures))}>"
-
-
-class GuardedOverload(Overloads):
-    """What a wrapper that is itself the public function calls when its guard fails.
-
-    See Note [Guarded wrappers] in the package's docstring.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, name: str, entries, *, method: bool = False):
-        super().__init__(name, entries, method=method)
-        self.public = entries[0][1]
-
-    def __call__(self, /, *args, **kwargs):
-        passed = tuple([value for value in args if value is not MISSING])
-        named = {name: value for name, value in kwargs.items() if value is not MISSING}
-        values = (*passed, *named.values())
-        signature, = self.signatures
-        bound = bind(signature, len(passed), tuple(named), tuple(map(type, values)))
-        failure = None
-        try:
-            if bound is None:
-                raise Mismatch
-            if bound.overridden:
-                raise Overridden
-            arguments, out = bound.normalise(values)
-        except Fallback as raised:
-            failure = type(raised)
-        if failure is Overridden:
-            return types.handle_torch_function(self, passed, named)
-        if failure:
-            from .errors import explain
-            raise explain(self, passed, named)
-        changed = (len(values) < len(args) + len(kwargs) or _renames(bound, passed, named)
-                   or _converts(bound, values, arguments))
-        if not _learns(values) and not changed:
-            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
-                            f"{signature}")
-        if out is None:
-            return signature.wrapper(*arguments)
-        return signature.out_wrapper(*arguments, out=out)
-
-
-def _learns(values) -> bool:
-    """Whether a tensor is of a class that was not known to be plain."""
-    return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0
-
-
-def _renames(bound: Bound, passed, named) -> bool:
-    """Whether a keyword was an alias, such as `axis`."""
-    keywords = list(named)
-    return any(parameter.name != keywords[source - len(passed)]
-               for parameter, source in bound.sources.items()
-               if type(source) is int and source >= len(passed))
-
-
-def _converts(bound: Bound, values, arguments) -> bool:
-    """Whether a value changed its class, or that of an element."""
-    def classes(value):
-        return type(value), [type(v) for v in value] if isinstance(value, (tuple, list)) else None
-    return any(classes(values[source]) != classes(arguments[slot])
-               for slot, source, _ in bound.moves if slot is not None)
 
 
 # --- the public functions -----------------------------------------------------------------------------------

@@ -14,15 +14,16 @@ class Bound:
 
     sources: {parameter: index, or slice}. moves: (slot or None for out, index or slice, converter). total:
     whether the classes alone prove that the call fits. overridden: whether an argument has an override.
+    rearranged: whether values stood elsewhere (see `guard`).
     """
 
-    __slots__ = ("signature", "sources", "moves", "total", "overridden")
+    __slots__ = ("signature", "sources", "moves", "total", "overridden", "rearranged")
 
     def __init__(self, signature: Signature, sources: dict):
         self.signature, self.sources = signature, sources
         self.moves: list[tuple] = []
         self.total = True
-        self.overridden = False
+        self.overridden = self.rearranged = False
 
     def normalise(self, values) -> tuple[list, object]:
         """The wrapper's arguments in schema order, and out (or None)."""

@@ -86,7 +86,7 @@ class Signature:
     """
 
     __slots__ = ("wrapper", "out_wrapper", "parameters", "positional", "shown", "varargs", "template",
-                 "offset", "minimum", "most_positional", "least_positional")
+                 "keyword_names", "offset", "minimum", "most_positional", "least_positional")
 
     def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False):
         self.wrapper, self.out_wrapper = wrapper, out_wrapper or wrapper
@@ -106,6 +106,7 @@ class Signature:
         # PyTorch's rule for x.view(2, 3): the list must be all that can be passed by position
         last = self.positional[-1] if self.most_positional == 1 else None
         self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
+        self.keyword_names = [p.name for p in parameters if p.keyword_only and p.slot is not None]
         self.template = [None if p.default is REQUIRED else p.default
                          for p in parameters if p.slot is not None]
 
@@ -147,6 +148,34 @@ class Signature:
         if any(p.keyword_only for p in self.shown):
             words.insert(self.most_positional, "*")
         return f"({', '.join(words)})"
+
+
+def _takes_tensor(type_: ArgumentType) -> bool:
+    return type_.base.startswith("Tensor") and type_.size is None
+
+
+def _takes_number(type_: ArgumentType) -> bool:
+    return type_.base in ("Scalar", "int", "float", "complex") and type_.size != 0
+
+
+def _goes_before(one: Signature, other: Signature) -> bool:
+    """Whether `one` comes first: it takes tensors where `other` takes numbers, or less of the same."""
+    differs = False
+    for a, b in zip(one.positional, other.positional, strict=False):
+        if _takes_tensor(a.type) and _takes_number(b.type):
+            differs = True
+        elif (a.type.base, a.type.size) != (b.type.base, b.type.size):
+            return False
+    return differs or len(one.positional) < len(other.positional)
+
+
+def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
+    """The given order, but a tensor before a number, for which a 0-dim tensor would pass."""
+    found: list[Signature] = []
+    for signature in signatures:
+        later = [i for i, placed in enumerate(found) if _goes_before(signature, placed)]
+        found.insert(later[0] if later else len(found), signature)
+    return found
 
 
 def _missing(names):

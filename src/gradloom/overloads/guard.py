@@ -1,0 +1,95 @@
+"""What stands behind a wrapper that checks its own arguments.
+
+See Note [Guarded wrappers] in the package's docstring.
+"""
+
+from __future__ import annotations
+
+from .parser import PLANS, Overloads
+from .plans import Bound, bind
+from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
+
+
+class GuardedOverload(Overloads):
+    """What a wrapper that is itself the public function calls when its guard fails.
+
+    Args:
+        name: as it stands in errors.
+        entries: one (signature, wrapper). The wrapper has the signature of the public function: keyword-only
+            parameters are passed by their names, and out only if it is not None.
+
+    Calling it raises TypeError in PyTorch's words if the signature does not take the arguments.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, entries):
+        super().__init__(name, entries)
+        self.public = entries[0][1]
+
+    def __call__(self, /, *args, **kwargs):
+        values = [value for value in (*args, *kwargs.values()) if value is not MISSING]
+        key = (*map(type, args), *map(type, kwargs.values()), *kwargs)
+        bound = self.plans.get(key) or self._bind(key, args, kwargs)
+        failure = None
+        try:
+            if bound is None:
+                raise Mismatch
+            if bound.overridden:
+                raise Overridden
+            arguments, out = bound.normalise(values)
+        except Fallback as raised:
+            failure = type(raised)
+        if failure:
+            passed = tuple([value for value in args if value is not MISSING])
+            named = {name: value for name, value in kwargs.items() if value is not MISSING}
+            if failure is Overridden:
+                return types.handle_torch_function(self, passed, named)
+            from .errors import explain
+            raise explain(self, passed, named)
+        learnt = _learns(values)
+        if not (learnt or bound.rearranged or _converts(bound, values, arguments)):
+            raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
+                            f"{bound.signature}")
+        names = bound.signature.keyword_names
+        split = len(arguments) - len(names)
+        named = dict(zip(names, arguments[split:], strict=True))
+        if out is not None:
+            named["out"] = out
+        return bound.signature.wrapper(*arguments[:split], **named)
+
+    def _bind(self, key, args, kwargs) -> Bound | None:
+        """What the signature makes of such a call, remembered unless it does not take it."""
+        passed = [value for value in args if value is not MISSING]
+        named = {name: value for name, value in kwargs.items() if value is not MISSING}
+        classes = tuple(map(type, (*passed, *named.values())))
+        signature, = self.signatures
+        bound = bind(signature, len(passed), tuple(named), classes)
+        if bound is not None:
+            # every call has an alias that was not passed; anything else that is MISSING gets its default
+            bound.rearranged = (len(passed) < len(args)
+                                or _renames(bound, len(passed), list(named))
+                                or any(p.name in kwargs and p.name not in named for p in signature.shown))
+            if len(self.plans) >= PLANS:
+                self.plans.clear()
+            self.plans[key] = bound
+        return bound
+
+
+def _renames(bound: Bound, count: int, names) -> bool:
+    """Whether a keyword was an alias, such as `axis`."""
+    return any(parameter.name != names[source - count] for parameter, source in bound.sources.items()
+               if type(source) is int and source >= count)
+
+
+def _converts(bound: Bound, values, arguments) -> bool:
+    """Whether a value changed its class, or that of an element."""
+    def classes(value):
+        return type(value), [type(v) for v in value] if isinstance(value, (tuple, list)) else None
+    return any(classes(values[source]) != classes(arguments[slot])
+               for slot, source, _ in bound.moves if slot is not None)
+
+
+def _learns(values) -> bool:
+    """Whether a tensor is of a class that was not known to be plain."""
+    return sum(learn_plain(type(value)) for value in values if isinstance(value, types.Tensor)) > 0
