@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import SpecError, raise_all
+from .families import Families
 from .kernel_expr import KernelExpr, analyse, check_named
 from .kernel_index import FunctionIndex
 from .native_keys import check_keys, word_of, words_of
@@ -26,8 +27,6 @@ from .text import Entry, Node, Text
 from .variants import Variant, derive, schema_error
 
 __all__ = ["NativeFunction", "NativeFunctions", "Variant", "load", "package_folder", "parse_func"]
-
-DEFAULT_FAMILY = "elementwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +140,8 @@ def load(
     Raises SpecError, or SpecErrors where several things are wrong.
     """
     package = package_folder(path) if package is None else package
-    loader = _Loader(FunctionIndex(package / "kernels"), FunctionIndex(package / "composite"))
-    return loader.load(load_entries(path, shown))
+    entries = load_entries(path, shown)
+    return _Loader(package, entries).load()
 
 
 def parse_func(text: Text) -> FunctionSchema:
@@ -154,12 +153,15 @@ def parse_func(text: Text) -> FunctionSchema:
 
 
 class _Loader:
-    def __init__(self, kernels: FunctionIndex, composites: FunctionIndex) -> None:
-        self.kernels, self.composites = kernels, composites
+    def __init__(self, package: Path, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+        self.kernels = FunctionIndex(package / "kernels")
+        self.composites = FunctionIndex(package / "composite")
+        self.families = Families(package, entries[0].source)
 
-    def load(self, entries: tuple[Entry, ...]) -> NativeFunctions:
+    def load(self) -> NativeFunctions:
         functions, errors = [], []
-        for entry in entries:
+        for entry in self.entries:
             wrong = check_keys(entry)
             if not wrong:
                 try:
@@ -189,7 +191,7 @@ class _Loader:
             derived=tuple(derive(schema, word) for word in words_of(entry, "autogen")),
             tags=tuple(w.value for w in words_of(entry, "tags")),
             python_module=word_of(entry, "python_module"),
-            family=self.family(entry, kernel, composite),
+            family=self.families.of(entry, kernel, composite),
             type_promotion=word_of(entry, "type_promotion"),
             accepts_number=self.numbers(entry, schema),
             domain=entry.get("domain"),
@@ -231,18 +233,6 @@ class _Loader:
             word = next(w for w in words_of(entry, "variants") if w.value == "method")
             hint = "name the tensor that it is a method of `self`, or remove `method`"
             raise word.error(f"`{schema.name}` cannot be a method: it has no argument `Tensor self`", hint)
-
-    def family(self, entry: Entry, kernel: KernelExpr | None, composite: str | None) -> str:
-        told = word_of(entry, "family")
-        if told is not None:
-            known = sorted({*self.kernels.families, *self.composites.families})
-            if told not in known:
-                hint = did_you_mean(told, known) or f"the families are {', '.join(known)}"
-                raise entry.fields["family"].error(f"unknown family `{told}`", hint)
-            return told
-        if composite is not None:
-            return composite.split(".")[0]
-        return kernel.families[0] if kernel and len(kernel.families) == 1 else DEFAULT_FAMILY
 
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:

@@ -140,6 +140,28 @@ def test_the_family_is_that_of_the_named_kernel(load):
     assert entry.family == "reduction"
 
 
+def test_banners_file_what_no_kernel_does(load):
+    plain = "- func: {}(Tensor self) -> Tensor\n  kernel: self\n"
+    operators = load(
+        plain.format("a")
+        + "# == reduction ==\n"
+        + plain.format("b")
+        + "- func: c(Tensor self) -> Tensor\n  composite: elementwise.square\n"
+        + "# == no such family ==\n# == nowhere ==\n"
+        + plain.format("d")
+        + plain.format("e")
+        + "  family: elementwise\n"
+    )
+    families = {f.name: f.family for f in operators}
+    assert families == {
+        "a": "elementwise",
+        "b": "reduction",
+        "c": "elementwise",
+        "d": "reduction",
+        "e": "elementwise",
+    }
+
+
 def test_order_banners_and_position_do_not_matter(load):
     one, two = (f"- func: {name}(Tensor self) -> Tensor\n  kernel: self\n" for name in ("one", "two"))
     assert [f.name for f in load(f"# banner\n{two}\n\n# other\n{one}")] == ["two", "one"]
