@@ -8,6 +8,7 @@ from __future__ import annotations
 from .parser import PLANS, Overloads
 from .plans import Bound, bind
 from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
+from .types import keep
 
 
 class GuardedOverload(Overloads):
@@ -47,11 +48,12 @@ class GuardedOverload(Overloads):
                 return types.handle_torch_function(self, passed, named)
             from .errors import explain
             raise explain(self, passed, named)
-        learnt = _learns(values)
-        if not (learnt or bound.rearranged or _converts(bound, values, arguments)):
+        if not (bound.rearranged or _converts(bound, values, arguments) or _learns(values)):
             raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
                             f"{bound.signature}")
         names = bound.signature.keyword_names
+        if not names and out is None:
+            return bound.signature.wrapper(*arguments)
         split = len(arguments) - len(names)
         named = dict(zip(names, arguments[split:], strict=True))
         if out is not None:
@@ -84,10 +86,15 @@ def _renames(bound: Bound, count: int, names) -> bool:
 
 def _converts(bound: Bound, values, arguments) -> bool:
     """Whether a value changed its class, or that of an element."""
-    def classes(value):
-        return type(value), [type(v) for v in value] if isinstance(value, (tuple, list)) else None
-    return any(classes(values[source]) != classes(arguments[slot])
-               for slot, source, _ in bound.moves if slot is not None)
+    for slot, source, convert in bound.moves:
+        if convert is keep or slot is None:
+            continue
+        given, normal = values[source], arguments[slot]
+        if type(given) is not type(normal):
+            return True
+        if isinstance(normal, tuple) and [*map(type, given)] != [*map(type, normal)]:
+            return True
+    return False
 
 
 def _learns(values) -> bool:
