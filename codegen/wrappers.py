@@ -241,16 +241,6 @@ class Wrapper:
         return "".join(f", {p.name}={p.name}" for p in self.parameters if self.guard and p.argument.kwarg_only)
 
     @property
-    def adapter(self) -> str | None:
-        """A function that takes all arguments by position, where the wrapper has keyword-only ones."""
-        if not any(p.argument.kwarg_only for p in self.parameters):
-            return None
-        names = ", ".join(p.name for p in self.parameters)
-        call = ", ".join(f"{p.name}={p.name}" if p.argument.kwarg_only else p.name for p in self.parameters)
-        out = ", out=None" if self.has_out else ""
-        return f"lambda {names}{out}: {self.function}({call}{', out=out' if out else ''})"
-
-    @property
     def overload_text(self) -> str:
         """The signature as the argument parser reads it."""
         return repr(parser_signature(self))
@@ -669,7 +659,7 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
         Parameter(a, "input" if a.name == "self" and renames else a.python_name, a.name in native.accepts_number)
         for a in schema.inputs
     )
-    direct = is_single and is_direct(schema) and native.composite is None
+    direct = is_single and is_direct(schema)
     return Wrapper(
         name=str(schema.name),
         function=name if direct else schema.name.unambiguous,

@@ -42,9 +42,6 @@ ENTRIES = {
     "clone": (
         ('clone(Tensor self, *, MemoryFormat? memory_format=None)', shape.clone),
     ),
-    "conj": (
-        ('conj(Tensor self)', complex.conj),
-    ),
     "expand": (
         ('expand(Tensor self, int[] size, *, bool implicit=False)', shape.expand),
     ),
@@ -68,7 +65,7 @@ OPERATORS = {
     "addcmul_": elementwise.addcmul_,
     "as_strided": overloaded_function("as_strided", ENTRIES["as_strided"]),
     "clone": overloaded_function("clone", ENTRIES["clone"]),
-    "conj": overloaded_function("conj", ENTRIES["conj"]),
+    "conj": complex.conj,
     "copy_": shape.copy_,
     "cos": elementwise.cos,
     "cos_": elementwise.cos_,
@@ -84,6 +81,24 @@ OPERATORS = {
     "view": overloaded_function("view", ENTRIES["view"]),
 }
 
+# What wrappers that are public themselves turn to when an argument is unusual.
+GUARDS = {
+    "add": elementwise._ADD_TENSOR,
+    "add_": elementwise._ADD__TENSOR,
+    "addcmul": elementwise._ADDCMUL,
+    "addcmul_": elementwise._ADDCMUL_,
+    "conj": complex._CONJ,
+    "copy_": shape._COPY_,
+    "cos": elementwise._COS,
+    "cos_": elementwise._COS_,
+    "mul": elementwise._MUL_TENSOR,
+    "mul_": elementwise._MUL__TENSOR,
+    "neg": elementwise._NEG,
+    "neg_": elementwise._NEG_,
+    "sin": elementwise._SIN,
+    "sin_": elementwise._SIN_,
+}
+
 # Methods of Tensor.
 METHODS = {
     "add": elementwise.add,
@@ -92,7 +107,7 @@ METHODS = {
     "addcmul_": elementwise.addcmul_,
     "as_strided": overloaded_method("as_strided", (ENTRIES["as_strided"][0], )),
     "clone": overloaded_method("clone", (ENTRIES["clone"][0], )),
-    "conj": overloaded_method("conj", (ENTRIES["conj"][0], )),
+    "conj": complex.conj,
     "copy_": shape.copy_,
     "cos": elementwise.cos,
     "cos_": elementwise.cos_,

@@ -30,4 +30,16 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 def conj(input):
     """conj(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CONJ(input)
     return composite_complex.conj(input)
+
+
+_CONJ = GuardedOverload("conj", ((
+    'conj(Tensor self)',
+    conj,
+),))

@@ -97,7 +97,7 @@ def add(input, other, *, alpha=1, out=None):
 
 _ADD_TENSOR = GuardedOverload("add", ((
     'add(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
-    lambda input, other, alpha, out=None: add(input, other, alpha=alpha, out=out),
+    add,
 ),))
 
 
@@ -160,7 +160,7 @@ def add_(input, other, *, alpha=1):
 
 _ADD__TENSOR = GuardedOverload("add_", ((
     'add_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
-    lambda input, other, alpha: add_(input, other, alpha=alpha),
+    add_,
 ),))
 
 
@@ -686,7 +686,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
 
 _ADDCMUL = GuardedOverload("addcmul", ((
     'addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
-    lambda input, tensor1, tensor2, value, out=None: addcmul(input, tensor1, tensor2, value=value, out=out),
+    addcmul,
 ),))
 
 
@@ -757,5 +757,5 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
 
 _ADDCMUL_ = GuardedOverload("addcmul_", ((
     'addcmul_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
-    lambda input, tensor1, tensor2, value: addcmul_(input, tensor1, tensor2, value=value),
+    addcmul_,
 ),))

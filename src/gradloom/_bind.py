@@ -30,7 +30,7 @@ def bind() -> dict:
     operators.update(namespaces.OPERATORS)
     for name, method in namespaces.METHODS.items():
         setattr(Tensor, name, method)
-    _bind_python_operators()
+    _bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
 
@@ -57,11 +57,19 @@ _UNARY = {"__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__invert__
 _NUMBER = (Tensor, int, float, complex)
 
 
-def _bind_python_operators() -> None:
+def _bind_python_operators(guards) -> None:
     for name, (operator, swapped) in _BINARY.items():
         found = _operators.__dict__.get(operator)
-        if found is not None:
-            setattr(Tensor, name, (_swapped if swapped else _straight)(found, name))
+        if found is None:
+            continue
+        guard = guards.get(operator)
+        if swapped:
+            setattr(Tensor, name, _swapped(found, name))
+        elif guard is not None:  # the wrapper itself: no call in between
+            setattr(Tensor, name, found)
+            guard.reflected = f"__r{name[2:]}"
+        else:
+            setattr(Tensor, name, _straight(found, name))
     for name, operator in _UNARY.items():
         found = _operators.__dict__.get(operator)
         if found is not None:

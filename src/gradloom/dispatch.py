@@ -36,7 +36,6 @@ class ThreadState(threading.local):
     saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
     saved_hooks_disabled = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
-    evaluating_node = None       # the node that it is evaluating
     check_nan = True             # anomaly mode: raise on NaN
     modes = ()                   # stack of function and dispatch modes
 

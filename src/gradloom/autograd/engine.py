@@ -11,7 +11,7 @@ The state of a pass is a GraphTask; passes of several threads, and passes inside
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from itertools import count
 from sys import getrefcount
 
@@ -29,7 +29,7 @@ _task_id = count().__next__
 class GraphTask:
     """One backward pass."""
 
-    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "dependencies", "execution_order", "outer")
+    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer")
 
     def __init__(self, keep_graph: bool, create_graph: bool, plan=None):
         self.id = _task_id()
@@ -37,7 +37,8 @@ class GraphTask:
         self.create_graph = create_graph
         self.plan = plan
         self.callbacks = []
-        self.dependencies = None
+        self.pending = None     # node -> [edges that have not delivered yet, its gradients so far]
+        self.node = None        # the node that is running
         self.outer = None
 
 
@@ -79,15 +80,14 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         buffer[nr] = root_grads[0]
     else:
         root, buffer = GraphRoot(roots, root_grads), []
-    dependencies = _dependencies(root)
     plan = None
     if capture_edges is not None:
         plan = Plan(capture_edges)
         _mark_needed(root, plan, accumulate_into)
     task = GraphTask(keep_graph, create_graph, plan)
-    task.dependencies = dependencies
+    task.pending = _dependencies(root)
     task.outer = state.graph_task
-    flags, node = state.flags, state.evaluating_node
+    flags = state.flags
     state.graph_task = task
     state.flags = flags & ~GRAD_OFF if create_graph else flags | GRAD_OFF
     try:
@@ -97,22 +97,22 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     finally:
         state.graph_task = task.outer
         state.flags = flags
-        state.evaluating_node = node
     return plan.results if plan is not None else None
 
 
 def _dependencies(root) -> dict:
-    """How many edges lead to each node that can be reached from `root`."""
+    """For each node that can be reached from `root`: [how many edges lead to it, None]."""
     found: dict = {}
     stack = [root]
     pop, push = stack.pop, stack.append
     while stack:
         for node, _ in pop().next_edges:
             if node is not None:
-                if node in found:
-                    found[node] += 1
+                entry = found.get(node)
+                if entry is not None:
+                    entry[0] += 1
                 else:
-                    found[node] = 1
+                    found[node] = [1, None]
                     push(node)
     return found
 
@@ -142,25 +142,21 @@ def _mark_needed(root, plan: Plan, accumulate_into) -> None:
     needed.update(accumulate_into)
 
 
-def _run(task: GraphTask, root: Node, buffer: list) -> None:
-    """The loop. Names are local because it runs once per node."""
-    dependencies, plan, keep_graph = task.dependencies, task.plan, task.keep_graph
-    waiting: dict = {}
+def _run(task: GraphTask, node: Node, grads: list) -> None:
+    """The loop. It runs once per node, so everything it needs is local, and a node that becomes ready while no other
+    is waits in `next_node` rather than in the heap."""
+    pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
     ready: list = []
     watched = state.flags & ANOMALY
-    grad = None
-    node, grads = root, buffer
     while True:
         hooks = node.hooks
         if hooks is not None:
             grads = hook_calls.before(node, hooks, grads, plan is None or node in plan.needed)
-        skip = False
-        if plan is not None:
-            if node in plan.captures:
-                plan.capture(node, grads)
-            skip = node not in plan.needed
-        if not skip:
-            state.evaluating_node = node
+        next_node = None
+        if plan is not None and node in plan.captures:
+            plan.capture(node, grads)
+        if plan is None or node in plan.needed:
+            task.node = node
             if watched:
                 from .anomaly import apply_watched
                 outputs = apply_watched(node, grads)
@@ -173,42 +169,44 @@ def _run(task: GraphTask, root: Node, buffer: list) -> None:
             edges = node.next_edges
             if len(outputs) != len(edges):
                 outputs = _match_outputs(node, outputs)
-            index = 0
-            for following, nr in edges:
-                grad = outputs[index]
-                index += 1
+            for (following, nr), grad in zip(edges, outputs):
                 if following is None:
                     continue
                 metadata = following.input_metadata
                 if grad is not None:
                     array = grad._array
                     if array.shape != metadata[nr + nr] or array.dtype is not metadata[nr + nr + 1]:
-                        grad = validate_gradient(grad, metadata[nr + nr], metadata[nr + nr + 1], node, index - 1)
-                left = dependencies[following] - 1
-                dependencies[following] = left
-                held = waiting.get(following)
+                        grad = validate_gradient(grad, metadata[nr + nr], metadata[nr + nr + 1], node,
+                                                 edges.index((following, nr)))
+                entry = pending[following]
+                left = entry[0] = entry[0] - 1
+                held = entry[1]
                 if held is None:
                     if len(metadata) == 2:
-                        held = [grad]
+                        held = entry[1] = [grad]
                     else:
-                        held = [None] * (len(metadata) // 2)
+                        held = entry[1] = [None] * (len(metadata) // 2)
                         held[nr] = grad
-                    if left:
-                        waiting[following] = held
-                        continue
-                else:
-                    if held[nr] is None:
-                        held[nr] = grad
-                    elif grad is not None:
-                        accumulate(held, nr, grad)
-                    if left:
-                        continue
-                    del waiting[following]
-                heappush(ready, (-following.sequence_nr, following, held))
-            array = grad = outputs = held = None  # a gradient that only its buffer holds may be reused in place
-        if not ready:
-            return
-        _, node, grads = heappop(ready)
+                elif held[nr] is None:
+                    held[nr] = grad
+                elif grad is not None:
+                    accumulate(held, nr, grad)
+                if left == 0:
+                    entry[1] = None
+                    if next_node is None and not ready:
+                        next_node, next_grads = following, held
+                    else:
+                        heappush(ready, (-following.sequence_nr, following, held))
+            array = grad = outputs = held = grads = None  # what only a buffer holds may be reused in place
+        if next_node is None:
+            if not ready:
+                return
+            _, node, grads = heappop(ready)
+        elif ready:
+            _, node, grads = heappushpop(ready, (-next_node.sequence_nr, next_node, next_grads))
+        else:
+            node, grads = next_node, next_grads
+        next_grads = None
 
 
 def accumulate(held: list, nr: int, grad) -> None:

@@ -9,8 +9,9 @@ from ..dtype import COMPLEX, TYPE_OF
 def validate_gradient(grad, shape, numpy_type, node, index):
     """Make `grad` match the output it is the gradient of.
 
-    A formula may leave the gradient in the broadcast shape and in the promoted dtype; summing back and converting is
-    done here, for all operators at once, by differentiable operators.
+    A formula may leave the gradient in the broadcast shape and in the promoted dtype (complex, for a real input);
+    summing back, taking the real part and converting is done here, for all operators at once, by differentiable
+    operators.
 
     Args:
         grad: Tensor returned by `node` for its input `index`.
@@ -21,7 +22,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
         A Tensor of that shape and dtype.
 
     Raises:
-        RuntimeError: if the shapes are not related by broadcasting, or a complex gradient meets a real input.
+        RuntimeError: if the shapes are not related by broadcasting.
         TypeError: if it is not a Tensor.
     """
     if not isinstance(grad, _operators.Tensor):
@@ -36,8 +37,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
     if grad._array.dtype is not numpy_type and grad._array.dtype != numpy_type:
         wanted = TYPE_OF[numpy_type]
         if grad.dtype.category == COMPLEX and wanted.category != COMPLEX:
-            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - expected type "
-                               f"{wanted!r} but got {grad.dtype!r}")
+            grad = _operators.real(grad)  # the gradient of a real input that met complex numbers
         grad = grad.to(wanted)
     return grad
 
