@@ -30,7 +30,15 @@ TAGS = (
     "nondeterministic_bitwise", "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
 )  # fmt: skip
 
-TYPE_PROMOTIONS = ("default", "int_to_float", "always_bool", "complex_to_float", "bool_to_long", "default_with_numbers", "none")
+TYPE_PROMOTIONS = (
+    "default",
+    "int_to_float",
+    "always_bool",
+    "complex_to_float",
+    "bool_to_long",
+    "default_with_numbers",
+    "none",
+)
 
 KEYS = {
     "func": Key("text", "the schema", required=True),
