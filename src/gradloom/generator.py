@@ -1,7 +1,8 @@
 """Generators of random numbers: `Generator`, the default one, and the functions that seed and save its state.
 
-A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/random.py` draw from the
-stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded by the other.
+A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/random.py` draw from
+the stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded
+by the other.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from contextlib import contextmanager
 from .device import CPU, check_device
 from .kernels._mt19937 import Stream
 
-# What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating system's
-# randomness instead.
+# What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating
+# system's randomness instead.
 _UNSEEDED = 67280421310721
 
 
@@ -29,7 +30,7 @@ def _checked_seed(seed: int) -> int:
 
 
 class Generator:
-    """A source of random numbers: MT19937, giving the same numbers as PyTorch's CPU generator for the same seed.
+    """A source of random numbers: MT19937, which gives PyTorch's numbers for the same seed.
 
     Several threads may draw from one generator; each call then gets a whole run of consecutive numbers.
 
@@ -55,8 +56,8 @@ class Generator:
         """Start the sequence that belongs to `seed`. Returns the generator.
 
         Args:
-            seed: -2**63 <= seed < 2**64, a negative one standing for 2**64 + seed. The sequence depends on the low 32
-                bits only.
+            seed: -2**63 <= seed < 2**64, a negative one standing for 2**64 + seed. The sequence depends on
+                the low 32 bits only.
 
         Raises:
             RuntimeError: if `seed` is not an int. ValueError: if it is out of range.

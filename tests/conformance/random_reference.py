@@ -36,8 +36,10 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
 def run(call: dict) -> np.ndarray:
     """What PyTorch's default generator gives for the call."""
     name, dtype = call["call"], getattr(torch, call["dtype"])
-    arguments = {key: to_tensor(value) if isinstance(value, np.ndarray) else value
-                 for key, value in random_calls.array_arguments(call).items()}
+    arguments = {
+        key: to_tensor(value) if isinstance(value, np.ndarray) else value
+        for key, value in random_calls.array_arguments(call).items()
+    }
     if name.endswith("_"):
         shape = call["shape"]
         axes = call.get("axes", list(range(len(shape))))
@@ -69,7 +71,9 @@ def _make(name, call, dtype, arguments):
         case "randperm":
             return torch.randperm(arguments["n"], dtype=dtype)
         case "multinomial":
-            return torch.multinomial(arguments["weights"], arguments["count"], arguments.get("replacement", False))
+            return torch.multinomial(
+                arguments["weights"], arguments["count"], arguments.get("replacement", False)
+            )
         case "bernoulli":
             return torch.bernoulli(arguments["p"])
         case "poisson":
@@ -80,7 +84,9 @@ def _make(name, call, dtype, arguments):
             return torch.native_dropout(arguments["array"], arguments["p"], True)[0]
         case "rrelu_noise":
             noise = torch.zeros_like(arguments["array"])
-            torch.ops.aten.rrelu_with_noise(arguments["array"], noise, arguments["lower"], arguments["upper"], True)
+            torch.ops.aten.rrelu_with_noise(
+                arguments["array"], noise, arguments["lower"], arguments["upper"], True
+            )
             return noise
     raise KeyError(name)
 
@@ -98,45 +104,127 @@ def streams() -> list[dict]:
     for dtype in (*FLOATING, "complex64", "complex128"):
         found.append((f"uniform {dtype}", 1, [call("uniform", dtype, [n]) for n in SIZES]))
         found.append((f"normal {dtype}", 2, [call("normal", dtype, [n]) for n in SIZES]))
-        found.append((f"normal, mean and std {dtype}", 3, [call("normal_", dtype, [n], mean=1.75, std=0.3)
-                                                           for n in (1, 17, 40)]))
+        found.append(
+            (
+                f"normal, mean and std {dtype}",
+                3,
+                [call("normal_", dtype, [n], mean=1.75, std=0.3) for n in (1, 17, 40)],
+            )
+        )
     for dtype in FLOATING:
-        found.append((f"other continuous {dtype}", 4, [
-            call("uniform_", dtype, [20], low=-1.3, high=2.1), call("exponential_", dtype, [5], lambd=0.7),
-            call("log_normal_", dtype, [5], mean=0.5, std=0.25), call("cauchy_", dtype, [5], median=1.0, sigma=0.3),
-            call("geometric_", dtype, [8], p=0.3), call("normal_", dtype, [3])]))
-        found.append((f"weights {dtype}", 5, [
-            call("multinomial", dtype, weights=weights, count=4),
-            call("multinomial", dtype, weights=weights, count=1),
-            call("multinomial", dtype, weights=weights, count=12, replacement=True),
-            call("bernoulli", dtype, p=[0.0, 0.25, 0.5, 0.75, 1.0] * 4),
-            call("poisson", dtype, rates=[0.0, 0.5, 3.0, 9.5, 12.0, 40.0, 200.0]),
-            call("normal_each", dtype, mean=inputs, std=[0.5] * 8),
-            call("normal_each", dtype, mean=inputs * 2, std=1.5),
-            call("normal_each", dtype, mean=0.5, std=[0.25, 0.5, 1.0])]))
-        found.append((f"dropout {dtype}", 6, [
-            call("dropout_noise", dtype, like=inputs * 2, p=0.3),
-            call("native_dropout", dtype, array=inputs * 2, p=0.3)]))
+        found.append(
+            (
+                f"other continuous {dtype}",
+                4,
+                [
+                    call("uniform_", dtype, [20], low=-1.3, high=2.1),
+                    call("exponential_", dtype, [5], lambd=0.7),
+                    call("log_normal_", dtype, [5], mean=0.5, std=0.25),
+                    call("cauchy_", dtype, [5], median=1.0, sigma=0.3),
+                    call("geometric_", dtype, [8], p=0.3),
+                    call("normal_", dtype, [3]),
+                ],
+            )
+        )
+        found.append(
+            (
+                f"weights {dtype}",
+                5,
+                [
+                    call("multinomial", dtype, weights=weights, count=4),
+                    call("multinomial", dtype, weights=weights, count=1),
+                    call("multinomial", dtype, weights=weights, count=12, replacement=True),
+                    call("bernoulli", dtype, p=[0.0, 0.25, 0.5, 0.75, 1.0] * 4),
+                    call("poisson", dtype, rates=[0.0, 0.5, 3.0, 9.5, 12.0, 40.0, 200.0]),
+                    call("normal_each", dtype, mean=inputs, std=[0.5] * 8),
+                    call("normal_each", dtype, mean=inputs * 2, std=1.5),
+                    call("normal_each", dtype, mean=0.5, std=[0.25, 0.5, 1.0]),
+                ],
+            )
+        )
+        found.append(
+            (
+                f"dropout {dtype}",
+                6,
+                [
+                    call("dropout_noise", dtype, like=inputs * 2, p=0.3),
+                    call("native_dropout", dtype, array=inputs * 2, p=0.3),
+                ],
+            )
+        )
     for dtype in ("float32", "float64"):
         found.append((f"rrelu {dtype}", 7, [call("rrelu_noise", dtype, array=inputs, lower=0.1, upper=0.3)]))
     for dtype in ("bool", "uint8", "int8", "int16", "int32", "int64", *FLOATING):
-        found.append((f"integers {dtype}", 8, [
-            call("random_", dtype, [8]), call("random_", dtype, [8], low=0, high=2), call("random_", dtype, [8], low=1),
-            call("bernoulli_", dtype, [16], p=0.37),
-            call("bernoulli_", dtype, [4], **{"p": [0.1, 0.9, 0.5, 0.5], "p dtype": "float32"}),
-            call("bernoulli_", dtype, [4], **{"p": [0.1, 0.9, 0.5, 0.5], "p dtype": "float64"})]))
-    found.append(("ranges", 9, [call("randint", "int64", [6], low=low, high=high) for low, high in (
-        (0, 10), (-5, 5), (0, 2**28 - 1), (0, 2**28), (0, 2**32), (-(2**40), 2**41), (-(2**63), 2**63 - 1))]
-        + [call("random_", "int64", [4], low=-(2**63))]))
-    found.append(("permutations", 10, [call("randperm", "int64", n=n) for n in (0, 1, 2, 5, 33, 200, 201, 300)]
-                  + [call("randperm", dtype, n=20) for dtype in ("int32", "uint8", "float16", "float64")]))
-    found.append(("memory order", 11, [
-        call(name, dtype, shape, axes) for name in ("uniform_", "normal_", "bernoulli_", "random_")
-        for dtype in ("float32", "float64") for shape, axes in (([5, 4], [1, 0]), ([2, 3, 2, 2], [0, 2, 3, 1]))]))
-    found.append(("shared cached normal", 2**40 + 12, [
-        call("normal", "float32", [3]), call("uniform", "float64", [2]), call("normal", "float64", [2]),
-        call("normal", "float32", [20]), call("log_normal_", "float16", [1]), call("normal", "bfloat16", [1]),
-        call("normal_", "complex64", [1]), call("randperm", "int64", n=4), call("normal", "float64", [1])]))
+        found.append(
+            (
+                f"integers {dtype}",
+                8,
+                [
+                    call("random_", dtype, [8]),
+                    call("random_", dtype, [8], low=0, high=2),
+                    call("random_", dtype, [8], low=1),
+                    call("bernoulli_", dtype, [16], p=0.37),
+                    call("bernoulli_", dtype, [4], **{"p": [0.1, 0.9, 0.5, 0.5], "p dtype": "float32"}),
+                    call("bernoulli_", dtype, [4], **{"p": [0.1, 0.9, 0.5, 0.5], "p dtype": "float64"}),
+                ],
+            )
+        )
+    found.append(
+        (
+            "ranges",
+            9,
+            [
+                call("randint", "int64", [6], low=low, high=high)
+                for low, high in (
+                    (0, 10),
+                    (-5, 5),
+                    (0, 2**28 - 1),
+                    (0, 2**28),
+                    (0, 2**32),
+                    (-(2**40), 2**41),
+                    (-(2**63), 2**63 - 1),
+                )
+            ]
+            + [call("random_", "int64", [4], low=-(2**63))],
+        )
+    )
+    found.append(
+        (
+            "permutations",
+            10,
+            [call("randperm", "int64", n=n) for n in (0, 1, 2, 5, 33, 200, 201, 300)]
+            + [call("randperm", dtype, n=20) for dtype in ("int32", "uint8", "float16", "float64")],
+        )
+    )
+    found.append(
+        (
+            "memory order",
+            11,
+            [
+                call(name, dtype, shape, axes)
+                for name in ("uniform_", "normal_", "bernoulli_", "random_")
+                for dtype in ("float32", "float64")
+                for shape, axes in (([5, 4], [1, 0]), ([2, 3, 2, 2], [0, 2, 3, 1]))
+            ],
+        )
+    )
+    found.append(
+        (
+            "shared cached normal",
+            2**40 + 12,
+            [
+                call("normal", "float32", [3]),
+                call("uniform", "float64", [2]),
+                call("normal", "float64", [2]),
+                call("normal", "float32", [20]),
+                call("log_normal_", "float16", [1]),
+                call("normal", "bfloat16", [1]),
+                call("normal_", "complex64", [1]),
+                call("randperm", "int64", n=4),
+                call("normal", "float64", [1]),
+            ],
+        )
+    )
     return [{"name": name, "seed": seed, "calls": calls} for name, seed, calls in found]
 
 
@@ -147,8 +235,10 @@ def write() -> None:
         torch.manual_seed(stream["seed"])
         calls = [json.dumps({**call, "values": random_calls.numbers(run(call))}) for call in stream["calls"]]
         following = torch.empty(1, dtype=torch.int64).random_(0, 2**28 - 1).item()
-        lines.append(f' {{"name": {json.dumps(stream["name"])}, "seed": {stream["seed"]}, "following": {following}, '
-                     '"calls": [\n  ' + ",\n  ".join(calls) + "]}")
+        lines.append(
+            f' {{"name": {json.dumps(stream["name"])}, "seed": {stream["seed"]}, "following": {following}, '
+            '"calls": [\n  ' + ",\n  ".join(calls) + "]}"
+        )
     GOLDEN.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 

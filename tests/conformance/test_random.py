@@ -1,4 +1,4 @@
-"""Random kernels against PyTorch: the same numbers, bit by bit, and the same state of the generator after them."""
+"""Random kernels against PyTorch: the same numbers, bit by bit, and the same state after them."""
 
 import json
 import random
@@ -15,8 +15,19 @@ from tests.core import random_calls  # noqa: E402
 
 SIZES = (0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 100, 1000, 70001)
 INTEGERS = ("bool", "uint8", "int8", "int16", "int32", "int64")
-RANGES = ((0, 1), (-3, 5), (0, 100), (0, 2**15), (5, 2**20 + 7), (0, 2**28 - 1), (0, 2**28), (0, 2**32),
-          (-(2**63), 2**63 - 1), (0, 2**63 - 1), (2**40, 2**41))
+RANGES = (
+    (0, 1),
+    (-3, 5),
+    (0, 100),
+    (0, 2**15),
+    (5, 2**20 + 7),
+    (0, 2**28 - 1),
+    (0, 2**28),
+    (0, 2**32),
+    (-(2**63), 2**63 - 1),
+    (0, 2**63 - 1),
+    (2**40, 2**41),
+)
 
 
 def same(stream, described):
@@ -89,8 +100,13 @@ def test_integers(dtype):
         if dtype not in ("uint16", "uint32", "uint64"):
             same(stream, call("random_", dtype, [n]))
             same(stream, call("bernoulli_", dtype, [n], p=0.37))
-        for bounds in (*({"low": low, "high": high} for low, high in RANGES), {"low": 0}, {"low": 7},
-                       {"low": -5}, {"low": -(2**63)}):
+        for bounds in (
+            *({"low": low, "high": high} for low, high in RANGES),
+            {"low": 0},
+            {"low": 7},
+            {"low": -5},
+            {"low": -(2**63)},
+        ):
             described = call("random_", dtype, [n], **bounds)
             try:
                 random_reference.run(described)
@@ -107,14 +123,24 @@ def test_integers(dtype):
 def test_permutations(dtype):
     stream = seeded(5)
     for n in (0, 1, 2, 3, 100, 199, 200, 201, 202, 2000, 70000):
-        if dtype == "bfloat16" or n <= (2**24 if dtype in FLOATING[:2] else 2048 if dtype == "float16"
-                                        else np.iinfo(dtype).max):
+        if dtype == "bfloat16" or n <= (
+            2**24 if dtype in FLOATING[:2] else 2048 if dtype == "float16" else np.iinfo(dtype).max
+        ):
             same(stream, call("randperm", dtype, n=n))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("shape, axes", [([5, 7], [1, 0]), ([2, 3, 4, 5], [0, 2, 3, 1]), ([4, 5, 6], [1, 2, 0]),
-                                         ([4, 1, 6], [2, 0, 1]), ([2, 3], [1, 0]), ([3, 2, 4], [2, 1, 0])])
+@pytest.mark.parametrize(
+    "shape, axes",
+    [
+        ([5, 7], [1, 0]),
+        ([2, 3, 4, 5], [0, 2, 3, 1]),
+        ([4, 5, 6], [1, 2, 0]),
+        ([4, 1, 6], [2, 0, 1]),
+        ([2, 3], [1, 0]),
+        ([3, 2, 4], [2, 1, 0]),
+    ],
+)
 def test_memory_order(dtype, shape, axes):
     stream = seeded(6)
     for name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
@@ -137,9 +163,19 @@ def test_sequences_share_the_cached_normal():
     stream, choose = seeded(2**40 + 3), random.Random(0)
     for _ in range(800):
         n, dtype = choose.choice(SIZES[:-1]), choose.choice(FLOATING)
-        same(stream, choose.choice((
-            call("normal", dtype, [n]), call("uniform", dtype, [n]), call("randint", "int64", [n], low=0, high=99),
-            call("randperm", "int64", n=n), call("log_normal_", dtype, [n]), call("bernoulli_", dtype, [n]))))
+        same(
+            stream,
+            choose.choice(
+                (
+                    call("normal", dtype, [n]),
+                    call("uniform", dtype, [n]),
+                    call("randint", "int64", [n], low=0, high=99),
+                    call("randperm", "int64", n=n),
+                    call("log_normal_", dtype, [n]),
+                    call("bernoulli_", dtype, [n]),
+                )
+            ),
+        )
         if choose.random() < 0.1:
             image = stream.to_bytes()
             torch.set_rng_state(torch.from_numpy(image))
@@ -149,9 +185,14 @@ def test_sequences_share_the_cached_normal():
 
 def test_golden_values_are_up_to_date():
     golden = json.loads(random_reference.GOLDEN.read_text())
-    assert [{**stream, "calls": [{k: v for k, v in c.items() if k != "values"} for c in stream["calls"]],
-             "following": None} for stream in golden] \
-        == [{**json.loads(json.dumps(stream)), "following": None} for stream in random_reference.streams()]
+    assert [
+        {
+            **stream,
+            "calls": [{k: v for k, v in c.items() if k != "values"} for c in stream["calls"]],
+            "following": None,
+        }
+        for stream in golden
+    ] == [{**json.loads(json.dumps(stream)), "following": None} for stream in random_reference.streams()]
     for stream in golden:
         torch.manual_seed(stream["seed"])
         for described in stream["calls"]:

@@ -1,7 +1,7 @@
 """Calls of random kernels written as data: {"call": kernel, "dtype", "shape", "axes", "arguments"}.
 
-`shape` is that of the array to fill, `axes` (optional) the order of its axes in memory, the outermost first. List
-arguments are arrays of the call's dtype, or of the dtype named by "<argument> dtype".
+`shape` is that of the array to fill, `axes` (optional) the order of its axes in memory, the outermost first.
+List arguments are arrays of the call's dtype, or of the dtype named by "<argument> dtype".
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def numbers(result: np.ndarray) -> list:
 
 
 def steps_apart(a: np.ndarray, b: np.ndarray) -> int:
-    """How many representable numbers the most different elements of two arrays of one floating dtype are apart."""
+    """How many representable numbers the most different elements of two arrays are apart.
+
+    For integers and bool 0 if all are equal, else more than any tolerance.
+    """
     if a.dtype.kind == "c":
         a, b = (np.ascontiguousarray(x).view(x.real.dtype) for x in (a, b))
     if a.size == 0:

@@ -86,6 +86,11 @@ def test_refusals():
 
 
 def test_numpy_random_is_imported_at_the_first_draw():
-    program = ("import sys, gradloom.generator as g; g.manual_seed(1); assert 'numpy.random' not in sys.modules; "
-               "g.get_rng_state(); assert 'numpy.random' in sys.modules")
+    program = """
+import sys, gradloom.generator as g
+g.manual_seed(1)
+assert 'numpy.random' not in sys.modules
+g.get_rng_state()
+assert 'numpy.random' in sys.modules
+"""
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

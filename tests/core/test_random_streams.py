@@ -1,7 +1,7 @@
 """Random kernels give PyTorch's numbers: golden values in random_streams.json, no PyTorch needed.
 
-The file is written by tests/conformance/random_reference.py; that it is up to date, and many more sizes, is the subject
-of tests/conformance/test_random.py.
+The file is written by tests/conformance/random_reference.py; that it is up to date, and many more sizes, is
+the subject of tests/conformance/test_random.py.
 """
 
 import json
@@ -61,8 +61,11 @@ def test_blocks_join_without_seam():
 def test_box_muller_is_normal(draws):
     """The single-precision polynomials against NumPy's functions, at the ends of the range and inside."""
     n = 1 << 16
-    uniforms = {"zeros": np.zeros(n), "highest": np.full(n, 1 - 2.0**-24),
-                "random": np.random.default_rng(0).integers(0, 1 << 24, n) * 2.0**-24}[draws]
+    uniforms = {
+        "zeros": np.zeros(n),
+        "highest": np.full(n, 1 - 2.0**-24),
+        "random": np.random.default_rng(0).integers(0, 1 << 24, n) * 2.0**-24,
+    }[draws]
     result = uniforms.astype(np.float32)
     box_muller(result, 1.5, 2.0)
     groups = uniforms.reshape(-1, 2, 8)
@@ -76,7 +79,12 @@ def test_box_muller_is_normal(draws):
 def test_shuffle_is_the_sequence_of_swaps(n):
     draws = np.random.default_rng(n).integers(0, 1 << 32, n - 1)
     first = np.arange(n - 1)
-    for targets in (first + draws % (n - first), first.copy(), np.full(n - 1, n - 1), np.maximum(first, n // 2)):
+    for targets in (
+        first + draws % (n - first),
+        first.copy(),
+        np.full(n - 1, n - 1),
+        np.maximum(first, n // 2),
+    ):
         expected = list(range(n))
         for i, j in enumerate(targets.tolist()):
             expected[i], expected[j] = expected[j], expected[i]
@@ -90,7 +98,7 @@ def test_exact_uniform_bounds_are_never_reached_above():
 
 
 def test_no_block_is_lost_between_threads():
-    """Concurrent calls each get a run of consecutive numbers: together, what one thread gets in some order."""
+    """Concurrent calls each get consecutive numbers: together, what one thread gets, in some order."""
     stream, results = kernels.Stream(4), []
 
     def work():
@@ -106,32 +114,51 @@ def test_no_block_is_lost_between_threads():
     assert sorted(results) == sorted(kernels.normal(alone, (7,), FLOAT32).tobytes() for _ in range(400))
 
 
-@pytest.mark.parametrize("error, message, call", [
-    (RuntimeError, "from=2 > to=1", lambda s, x: kernels.uniform_(s, x, 2, 1)),
-    (RuntimeError, "from is out of bounds for float", lambda s, x: kernels.uniform_(s, x, 1e39, 2e39)),
-    (RuntimeError, "to-from to exceed the limit", lambda s, x: kernels.uniform_(s, x, -3e38, 3e38)),
-    (NotImplementedError, "not implemented for 'Long'", lambda s, x: kernels.uniform_(s, x.astype(np.int64))),
-    (RuntimeError, "normal expects std >= 0.0, but found std -1", lambda s, x: kernels.normal_(s, x, 0, -1)),
-    (RuntimeError, "all elements of std >= 0.0", lambda s, x: kernels.normal_each(s, 0.0, x - 1)),
-    (RuntimeError, "non-complex", lambda s, x: kernels.normal_each(s, 0.0, x.astype(np.complex64))),
-    (RuntimeError, "found lambda=0", lambda s, x: kernels.exponential_(s, x, 0)),
-    (RuntimeError, "found sigma=0", lambda s, x: kernels.cauchy_(s, x, 0, 0)),
-    (RuntimeError, "found std=0", lambda s, x: kernels.log_normal_(s, x, 0, 0)),
-    (RuntimeError, r"p to be in \(0, 1\), but got p=1", lambda s, x: kernels.geometric_(s, x, 1)),
-    (RuntimeError, r"p to be in \[0, 1\], but got p=2", lambda s, x: kernels.bernoulli_(s, x, 2)),
-    (RuntimeError, "every element of p", lambda s, x: kernels.bernoulli(s, x + 2)),
-    (RuntimeError, "from=5 >= to=5", lambda s, x: kernels.random_(s, x, 5, 5)),
-    (RuntimeError, "to - 1 is out of bounds for unsigned char",
-     lambda s, x: kernels.random_(s, x.astype(np.uint8), 0, 300)),
-    (RuntimeError, "negative dimension -1", lambda s, x: kernels.randperm(s, -1, np.dtype(np.int64))),
-    (RuntimeError, "n cannot be greater than 2049", lambda s, x: kernels.randperm(s, 3000, np.dtype(np.float16))),
-    (RuntimeError, "n_sample > prob_dist", lambda s, x: kernels.multinomial(s, x + 1, 9)),
-    (RuntimeError, "n_sample <= 0", lambda s, x: kernels.multinomial(s, x + 1, 0)),
-    (RuntimeError, "sum of probabilities <= 0", lambda s, x: kernels.multinomial(s, x, 1)),
-    (RuntimeError, "element < 0", lambda s, x: kernels.multinomial(s, x - 1, 1)),
-    (RuntimeError, "entry < 0", lambda s, x: kernels.multinomial(s, x - 1, 2, True)),
-    (RuntimeError, "expected rate to be non-negative", lambda s, x: kernels.poisson(s, x - 1)),
-    (NotImplementedError, "poisson_cpu", lambda s, x: kernels.poisson(s, x.astype(np.int64)))])
+@pytest.mark.parametrize(
+    "error, message, call",
+    [
+        (RuntimeError, "from=2 > to=1", lambda s, x: kernels.uniform_(s, x, 2, 1)),
+        (RuntimeError, "from is out of bounds for float", lambda s, x: kernels.uniform_(s, x, 1e39, 2e39)),
+        (RuntimeError, "to-from to exceed the limit", lambda s, x: kernels.uniform_(s, x, -3e38, 3e38)),
+        (
+            NotImplementedError,
+            "not implemented for 'Long'",
+            lambda s, x: kernels.uniform_(s, x.astype(np.int64)),
+        ),
+        (
+            RuntimeError,
+            "normal expects std >= 0.0, but found std -1",
+            lambda s, x: kernels.normal_(s, x, 0, -1),
+        ),
+        (RuntimeError, "all elements of std >= 0.0", lambda s, x: kernels.normal_each(s, 0.0, x - 1)),
+        (RuntimeError, "non-complex", lambda s, x: kernels.normal_each(s, 0.0, x.astype(np.complex64))),
+        (RuntimeError, "found lambda=0", lambda s, x: kernels.exponential_(s, x, 0)),
+        (RuntimeError, "found sigma=0", lambda s, x: kernels.cauchy_(s, x, 0, 0)),
+        (RuntimeError, "found std=0", lambda s, x: kernels.log_normal_(s, x, 0, 0)),
+        (RuntimeError, r"p to be in \(0, 1\), but got p=1", lambda s, x: kernels.geometric_(s, x, 1)),
+        (RuntimeError, r"p to be in \[0, 1\], but got p=2", lambda s, x: kernels.bernoulli_(s, x, 2)),
+        (RuntimeError, "every element of p", lambda s, x: kernels.bernoulli(s, x + 2)),
+        (RuntimeError, "from=5 >= to=5", lambda s, x: kernels.random_(s, x, 5, 5)),
+        (
+            RuntimeError,
+            "to - 1 is out of bounds for unsigned char",
+            lambda s, x: kernels.random_(s, x.astype(np.uint8), 0, 300),
+        ),
+        (RuntimeError, "negative dimension -1", lambda s, x: kernels.randperm(s, -1, np.dtype(np.int64))),
+        (
+            RuntimeError,
+            "n cannot be greater than 2049",
+            lambda s, x: kernels.randperm(s, 3000, np.dtype(np.float16)),
+        ),
+        (RuntimeError, "n_sample > prob_dist", lambda s, x: kernels.multinomial(s, x + 1, 9)),
+        (RuntimeError, "n_sample <= 0", lambda s, x: kernels.multinomial(s, x + 1, 0)),
+        (RuntimeError, "sum of probabilities <= 0", lambda s, x: kernels.multinomial(s, x, 1)),
+        (RuntimeError, "element < 0", lambda s, x: kernels.multinomial(s, x - 1, 1)),
+        (RuntimeError, "entry < 0", lambda s, x: kernels.multinomial(s, x - 1, 2, True)),
+        (RuntimeError, "expected rate to be non-negative", lambda s, x: kernels.poisson(s, x - 1)),
+        (NotImplementedError, "poisson_cpu", lambda s, x: kernels.poisson(s, x.astype(np.int64))),
+    ],
+)
 def test_refusals(error, message, call):
     with pytest.raises(error, match=message):
         call(kernels.Stream(0), np.zeros(4, np.float32))

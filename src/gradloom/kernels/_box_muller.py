@@ -1,12 +1,13 @@
-"""Normal numbers from uniform ones in groups of 16 (Box and Muller 1958), rounded as PyTorch's x86 build rounds.
+"""Normal numbers from uniform ones in groups of 16 (Box and Muller 1958), rounded as PyTorch's on x86.
 
-Of every 16 uniforms the first 8 give radii sqrt(-2 log(1 - u)) and the last 8 angles 2 pi u; the group becomes 8 times
-radius * cos(angle) and then 8 times radius * sin(angle).
+Of every 16 uniforms the first 8 give radii sqrt(-2 log(1 - u)) and the last 8 angles 2 pi u; the group
+becomes 8 times radius * cos(angle) and then 8 times radius * sin(angle).
 
-For float32 PyTorch evaluates log, sin and cos by the single-precision polynomials of Cephes (Moshier 1992) with fused
-multiply-adds. NumPy has no fused multiply-add, so each one is taken here in float64, where the product of two float32
-numbers is exact, and rounded to float32 once. Steps in which nothing is lost (multiplying by a power of two, a
-product of few bits) stay in float32. The result is the same, bit by bit, for every uniform that a 24-bit draw can give.
+For float32 PyTorch evaluates log, sin and cos by the single-precision polynomials of Cephes (Moshier 1992)
+with fused multiply-adds. NumPy has no fused multiply-add, so each one is taken here in float64, where the
+product of two float32 numbers is exact, and rounded to float32 once. Steps in which nothing is lost
+(multiplying by a power of two, a product of few bits) stay in float32. The result is the same, bit by bit,
+for every uniform that a 24-bit draw can give.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _FOUR_OVER_PI, _TWO_PI = np.float32(4 / math.pi), np.float32(2 * math.pi)
 
 
 class _Scratch:
-    """Work arrays for `pairs` pairs: `single` and `double` are lists of float32 and float64 arrays, `words` of int32."""
+    """Work arrays for `pairs` pairs: lists `single` of float32, `double` of float64, `words` of int32."""
 
     def __init__(self, pairs: int):
         self.single = [np.empty(pairs, np.float32) for _ in range(6)]
@@ -70,7 +71,8 @@ def _fused(out, value, factor, addend, single):
 def _fused_on_grid(out, value, factor, addend, spacing):
     """`_fused` for results known to lie within one power of two, where float32 numbers are `spacing` apart.
 
-    Next to 1.5 * 2**52 spacings a double has no room for finer bits, so that the addition itself does the rounding.
+    Next to 1.5 * 2**52 spacings a double has no room for finer bits, so that the addition itself does the
+    rounding.
     """
     shift = 1.5 * 2.0**52 * spacing
     np.multiply(value, factor, out=out)
@@ -114,7 +116,7 @@ def _log(u, work):
 
 
 def _sin_cos(angle, work):
-    """(sin, cos) of `angle` (float32, 0 <= angle <= 2 pi), in two of the scratch arrays; `angle` is overwritten."""
+    """(sin, cos) of `angle` (float32, 0 <= angle <= 2 pi) in two scratch arrays. Overwrites `angle`."""
     y, sine, cosine, z = work.single[2:6]
     wide, x, square = work.double
     octant, flip = work.words
@@ -158,7 +160,7 @@ def _sin_cos(angle, work):
 
 
 def _to_octant(sine, cosine, octant, flip):
-    """Turn (sin, cos) of the reduced angle into those of the whole one, on their bits: swap and change signs."""
+    """Turn sin and cos of the reduced angle into those of the whole one: swap bits and change signs."""
     s, c = sine.view(np.int32), cosine.view(np.int32)
     np.left_shift(octant, 30, out=flip)
     np.right_shift(flip, 31, out=flip)  # all ones in the quadrants where sine and cosine change places
@@ -176,7 +178,7 @@ def _to_octant(sine, cosine, octant, flip):
 
 
 def _transform64(groups, mean, std):
-    """`box_muller` for a cache-sized share in float64, with the functions of the C library: (g, 2, 8) in place."""
+    """`box_muller` for a cache-sized share in float64, with the C library's functions: (g, 2, 8) in place."""
     radius = np.sqrt(-2 * by_libm(math.log, np.log, 1 - groups[:, 0], True))
     angle = 2 * math.pi * groups[:, 1]
     groups[:, 0] = fused64(radius * np.cos(angle), std, mean)

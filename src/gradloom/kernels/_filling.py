@@ -1,4 +1,4 @@
-"""Filling an array with random numbers in the order of its memory, and refusing dtypes a distribution lacks."""
+"""Filling an array with random numbers in the order of its memory, and refusing dtypes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LARGEST = {
     "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
 }
-# How PyTorch's messages call a dtype: the first form for what is not implemented, the second for what does not fit.
+# How PyTorch's messages call a dtype: the first form for what is not implemented, the second for what does
+# not fit.
 _NAMES = {
     "bool": ("Bool", "bool"),
     "uint8": ("Byte", "unsigned char"),
@@ -64,7 +65,7 @@ def c_name(dtype: np.dtype) -> str:
 
 
 def require(out: np.ndarray, operation: str, kinds: str) -> None:
-    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger of any sign), b(ool)."""
+    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool)."""
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
     if kind not in kinds:
         raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
@@ -86,7 +87,7 @@ def memory_axes(out: np.ndarray) -> list[int]:
 
 
 def narrowed(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """`values` on their way to `dtype`: as float32 where that is a half type, since C++ converts in these two steps."""
+    """`values` on their way to `dtype`: float32 if that is a half type, since C++ converts in two steps."""
     if dtype.char in "eE" and values.dtype.char not in "?f":
         return values.astype(np.float32)
     return values

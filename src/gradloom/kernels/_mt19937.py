@@ -1,8 +1,8 @@
 """A stream of raw random bits: MT19937 (Matsumoto and Nishimura 1998) as PyTorch's CPU generator runs it.
 
-NumPy's bit generator supplies the 32-bit words; this module adds what PyTorch keeps beside it: the 64-bit seed, one
-cached normal number, and the byte image that `get_state` and `set_state` exchange. `numpy.random` is imported when
-the first number is drawn, not before.
+NumPy's bit generator supplies the 32-bit words; this module adds what PyTorch keeps beside it: the 64-bit
+seed, one cached normal number, and the byte image that `get_state` and `set_state` exchange. `numpy.random`
+is imported when the first number is drawn, not before.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import threading
 import numpy as np
 
 _WORDS = 624  # words of MT19937 state
-_FEW = 2048  # up to here the plain word call is cheaper than the typed one, which costs some microseconds to set up
+_FEW = 2048  # up to here the plain word call is cheaper than the typed one, which takes long to set up
 _LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
 
-# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the state words,
-# each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is valid); the cached float
-# normal, which PyTorch keeps room for but never fills, and whether it is valid.
+# The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the
+# state words, each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is
+# valid); the cached float normal, which PyTorch keeps room for but never fills, and whether it is valid.
 _HEAD = struct.Struct("<QiiQ")
 _TAIL = struct.Struct("<dddi4xf?3x")
 STATE_BYTES = _HEAD.size + 8 * _WORDS + _TAIL.size

@@ -59,7 +59,7 @@ def cauchy_(stream: Stream, out: np.ndarray, median: float = 0.0, sigma: float =
 
 
 def geometric_(stream: Stream, out: np.ndarray, p: float) -> np.ndarray:
-    """Fill a floating or integer array with the number of trials up to the first success: ceil(log u / log(1 - p)).
+    """Fill a floating or integer array with numbers of trials up to a success: ceil(log u / log(1 - p)).
 
     Raises:
         RuntimeError: unless 0 < p < 1. NotImplementedError for bool and complex.

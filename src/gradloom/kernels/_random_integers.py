@@ -17,7 +17,7 @@ _LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # likewise for the places of a permu
 
 
 def _remainders(words: np.ndarray, span: int) -> np.ndarray:
-    """words % span for one divisor: NumPy divides by a constant with vector instructions, its remainder does not."""
+    """words % span. NumPy's division by one number uses vector instructions, its remainder does not."""
     divisor = words.dtype.type(span)
     words -= words // divisor * divisor
     return words
@@ -26,9 +26,10 @@ def _remainders(words: np.ndarray, span: int) -> np.ndarray:
 def random_(stream: Stream, out: np.ndarray, low: int | None = None, high: int | None = None) -> np.ndarray:
     """Fill with random integers: PyTorch's `random_`.
 
-    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a floating one
-    (digits of its significand: 24 for float32). With `low` only: from there to the largest of these values, and for
-    low = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)` of PyTorch is low = 0.
+    Without bounds: over all values >= 0 of an integer dtype, and over the integers 0 ... 2**digits of a
+    floating one (digits of its significand: 24 for float32). With `low` only: from there to the largest of
+    these values, and for low = -2**63 over all 64-bit integers. With both: low <= value < high. `random_(to)`
+    of PyTorch is low = 0.
 
     Args:
         out: integer, bool or floating.
@@ -180,11 +181,11 @@ def randint(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: 
 
 
 def randperm(stream: Stream, n: int, dtype: np.dtype) -> np.ndarray:
-    """A random permutation of 0, 1, ..., n - 1 by Fisher and Yates, from one draw per element: `torch.randperm`.
+    """A random permutation of 0, 1, ..., n - 1 by Fisher and Yates, one draw per element: `torch.randperm`.
 
     Args:
-        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check that, large
-            numbers are rounded.)
+        dtype: integer or floating, and able to hold n exactly. (In bfloat16, where PyTorch does not check
+            that, large numbers are rounded.)
 
     Returns:
         (n,) of `dtype`.

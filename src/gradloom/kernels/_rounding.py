@@ -1,4 +1,4 @@
-"""Double-precision steps rounded as a C library rounds them, for kernels whose results are compared bit by bit."""
+"""Double-precision steps rounded as a C library rounds them, for results that are compared bit by bit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FEW = 512  # below this many numbers calling the C library one by one costs not
 def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> np.ndarray:
     """`scalar` (a function of the math module, so the C library's) of every element of `x`.
 
-    NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ from the C
-    library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds to fewer bits) and
-    where the scalar function refuses an argument that C answers with an infinity.
+    NumPy's own `vector` is several times faster, but on some processors its log, log1p, exp and tan differ
+    from the C library in the last bit. It is used where that cannot matter (`exact` false: the caller rounds
+    to fewer bits) and where the scalar function refuses an argument that C answers with an infinity.
 
     Args:
         x: float64, any shape.
@@ -34,7 +34,8 @@ def by_libm(scalar: Callable, vector: np.ufunc, x: np.ndarray, exact: bool) -> n
 def fused64(x: np.ndarray, factor: float, addend: float) -> np.ndarray:
     """x * factor + addend with one rounding, as a fused multiply-add gives it. float64 in and out.
 
-    The rounding error of the product (Dekker 1971) and that of the sum (Knuth's two-sum) are added back at the end.
+    The rounding error of the product (Dekker 1971) and that of the sum (Knuth's two-sum) are added back at
+    the end.
     """
     if factor == 1:
         return x + addend

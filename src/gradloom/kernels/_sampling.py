@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from ._filling import DIGITS, scalar_name
@@ -14,8 +15,9 @@ def multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bo
     """Indices drawn with the probabilities that each row's weights give: `torch.multinomial`.
 
     Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest
-    quotients win (Efraimidis and Spirakis 2006). With replacement a uniform number is looked up in the cumulated
-    distribution.
+    quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16 and
+    bfloat16. (There PyTorch's choice is that of its partial sort.) With replacement a uniform number is looked
+    up in the cumulated distribution.
 
     Args:
         weights: floating, (categories,) or (rows, categories), each row of positive sum.
@@ -86,9 +88,9 @@ def _look_up(stream, rows, count):
 def poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
     """A Poisson number for every rate, in the order of the elements: `torch.poisson`.
 
-    Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use transformed
-    rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to element, so that this is
-    a loop in Python: about a microsecond for each draw.
+    Rates below 10 multiply uniforms until the product is below exp(-rate) (Knuth 1969); larger ones use
+    transformed rejection with squeeze, PTRS (Hoermann 1993). The number of draws differs from element to
+    element, so that this is a loop in Python: about a microsecond for each draw.
 
     Args:
         rates: floating, >= 0.

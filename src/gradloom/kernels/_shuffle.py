@@ -17,11 +17,12 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
         int64 (n,).
 
     Note [Shuffling all at once]
-    Write held(i) for what place i holds when step i begins. Step i puts held(i) into its target, and what it finds
-    there is final for place i. A place that was no target before still holds its own number; any other holds what the
-    latest step that aimed at it left, held(that step). So both unknowns follow from the same question, which step
-    last aimed at a place, and sorting the steps by target answers it for all; the chains held(i) = held(s), s < i,
-    are then followed by pointer doubling, in about log(log n) rounds.
+    Write held(i) for what place i holds when step i begins. Step i puts held(i) into its target, and what it
+    finds there is final for place i. A place that was no target before still
+    holds its own number; any other holds what the latest step that aimed at it left, held(that step). So both
+    unknowns follow from the same question, which step last aimed at a place, and sorting the steps by target
+    answers it for all; the chains held(i) = held(s), s < i, are then followed by pointer doubling, in about
+    log(log n) rounds.
     """
     n = targets.size + 1
     if n <= _FEW:
@@ -48,8 +49,8 @@ def shuffle(targets: np.ndarray) -> np.ndarray:
 
 
 def _stable_order(values: np.ndarray, limit: int) -> np.ndarray:
-    """The order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy has a
-    radix sort."""
+    """The order that sorts values < limit, equal ones staying as they are: 16 bits at a time, for which NumPy
+    has a radix sort."""
     order = np.argsort(values.astype(np.uint16), kind="stable")
     for shift in range(16, (limit - 1).bit_length(), 16):
         digits = values >> shift

@@ -1,21 +1,21 @@
 """Random kernels: the numbers that PyTorch's CPU generator gives for the same seed.
 
-Every kernel takes a `Stream` (see `_mt19937`) and holds its lock while it draws. Names that end in an underscore fill
-an array given as `out` and return it; the others make a new C-contiguous one. An `out` of any strides is allowed and
-is filled in the order of its memory (see `_filling`).
+Every kernel takes a `Stream` (see `_mt19937`) and holds its lock while it draws. Names that end in an
+underscore fill an array given as `out` and return it; the others make a new C-contiguous one. An `out` of any
+strides is allowed and is filled in the order of its memory (see `_filling`).
 
 Note [Precision]
-Uniform numbers come from the low bits of a draw: 24 of a 32-bit word for float32, float16 and bfloat16, 53 of a 64-bit
-draw for float64. All other continuous distributions are evaluated in double from a 53-bit uniform and then rounded
-to the array's dtype, except normal numbers in contiguous arrays of 16 elements and more, which are Box-Muller
-transforms in float32 (float64 for float64) of groups of 16: see `_box_muller`. Results equal those of PyTorch 2.13 for
-x86 with AVX2 bit by bit where both use the same C library (glibc); elsewhere the last bit of float64 results may differ.
+Uniform numbers come from the low bits of a draw: 24 of a 32-bit word for float32, float16 and bfloat16, 53
+of a 64-bit draw for float64. All other continuous distributions are evaluated in double from a 53-bit uniform
+and then rounded to the array's dtype, except normal numbers in contiguous arrays of 16 elements and more,
+which are Box-Muller transforms in float32 (float64 for float64) of groups of 16: see `_box_muller`. Results
+equal those of PyTorch 2.13 for x86 with AVX2 bit by bit where both use the same C library (glibc); elsewhere
+the last bit of float64 results may differ.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -137,8 +137,8 @@ def uniform(
 def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> None:
     """Fill a contiguous array of 16 elements or more with transforms of groups of 16.
 
-    The last elements that make no whole group do not get one of their own: the last 16 are drawn again, the words of
-    the incomplete group being skipped where the dtype is not a half.
+    The last elements that make no whole group do not get one of their own: the last 16 are drawn again, the
+    words of the incomplete group being skipped where the dtype is not a half.
     """
     name = name_of(flat.dtype)
     uniforms = stream.uniform53 if name == "float64" else stream.uniform24
@@ -226,8 +226,8 @@ def bernoulli_(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5) -> 
 
     Args:
         out: any real dtype, or bool.
-        p: a number, which is compared with 53-bit uniforms; or a floating array that broadcasts to `out`, whose
-            elements are compared with 24-bit uniforms, with 53-bit ones if it is float64.
+        p: a number, which is compared with 53-bit uniforms; or a floating array that broadcasts to `out`,
+            whose elements are compared with 24-bit uniforms, with 53-bit ones if it is float64.
 
     Raises:
         RuntimeError: unless 0 <= p <= 1. NotImplementedError for another dtype of `out` or `p`.
@@ -265,15 +265,15 @@ def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarra
 
 
 def bernoulli(stream: Stream, p: np.ndarray) -> np.ndarray:
-    """A new array of 0 and 1 of the shape, dtype and memory order of the probabilities `p`. As `bernoulli_`."""
+    """A new array of 0 and 1 of the shape, dtype and memory order of the probabilities. As `bernoulli_`."""
     return bernoulli_(stream, np.empty_like(p), p)
 
 
 def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
-    """What `dropout` multiplies its input by: 1 / (1 - p) with probability 1 - p, else 0; of the dtype of `like`.
+    """What `dropout` multiplies its input by: 1 / (1 - p) with probability 1 - p, else 0.
 
     Args:
-        like: floating; its shape and memory order are the result's.
+        like: floating; its shape, dtype and memory order are the result's.
         p: probability of zero, 0 <= p < 1. (For p = 1 PyTorch draws nothing and returns zeros.)
     """
     noise = bernoulli_(stream, np.empty_like(like), 1 - p)
