@@ -127,7 +127,7 @@ def eye_(tensor):
 def dirac_(tensor, groups: int = 1):
     """Fill a convolution's weight so that it passes as many channels of each group through as it can.
 
-    Arguments:
+    Args:
         tensor: (out_channels, in_channels, *kernel) with one to three kernel dimensions.
         groups: number of groups; ValueError unless it divides out_channels.
     """
@@ -183,7 +183,7 @@ def kaiming_uniform_(
 ):
     """Fill uniformly from +-gain * sqrt(3 / fan), the gain being that of `nonlinearity` (He et al. 2015).
 
-    Arguments:
+    Args:
         a: negative slope, for "leaky_relu".
         mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
     """

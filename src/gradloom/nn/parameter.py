@@ -13,7 +13,7 @@ __all__ = ["Parameter", "Buffer"]
 class Parameter(Tensor):
     """A tensor that a module lists among its parameters when it is assigned as an attribute.
 
-    Arguments:
+    Args:
         data: tensor of any shape whose values are shared, not copied; None makes an empty one-dimensional
             tensor.
         requires_grad: whether gradients are recorded, True by default. Raises RuntimeError for a dtype that
@@ -54,7 +54,7 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A tensor that a module registers as a buffer when it is assigned as an attribute.
 
-    Arguments:
+    Args:
         data: tensor of any shape whose values are shared; None makes an empty one-dimensional tensor.
         persistent: whether the buffer is part of the module's state_dict.
     """

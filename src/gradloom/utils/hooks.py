@@ -19,7 +19,7 @@ class RemovableHandle:
 
     As a context manager, on exit.
 
-    Arguments:
+    Args:
         hooks_dict: the ordered dictionary in which the caller is about to store the hook under `self.id`.
         extra_dict: a dictionary, or a list of them, with further facts kept under the same id.
     """
@@ -107,7 +107,7 @@ class BackwardHook:
     outputs have arrived at the output node, the pre-hooks see (and may replace) them; when those of the
     inputs leave the input node, the hooks see both and may replace the input gradients.
 
-    Arguments:
+    Args:
         module: given to every hook as its first argument.
         user_hooks: functions `(module, grad_input, grad_output) -> tuple | None`.
         user_pre_hooks: functions `(module, grad_output) -> tuple | None`.

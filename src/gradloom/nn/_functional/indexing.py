@@ -32,7 +32,7 @@ def embedding(
 
     The result appends `features`.
 
-    Arguments:
+    Args:
         padding_idx: a row that gets no gradient.
         max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
         scale_grad_by_freq: divide each row's gradient by how often it occurs.

@@ -76,7 +76,7 @@ def nll_loss(
 ):
     """Negative log likelihood: -weight[target] * input at each target class.
 
-    Arguments:
+    Args:
         input: (N, C), (C,) or (N, C, d1, ...), log-probabilities.
         target: (N,), () or (N, d1, ...), int64 class indices.
         weight: (C,) or None.
@@ -201,7 +201,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
     """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
 
-    Arguments:
+    Args:
         var: a number, or a tensor of input's shape, or of it without (or with size one in) the last
             dimension.
     """

@@ -27,7 +27,7 @@ def batch_norm(
 ):
     """Normalise each channel of (batch, channels, *) by the batch's statistics or the running ones.
 
-    Arguments:
+    Args:
         running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
         weight, bias: (channels,) or None; the affine map applied afterwards.
         training: take the statistics from the batch. ValueError when a channel then has a single value.

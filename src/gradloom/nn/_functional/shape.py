@@ -95,7 +95,7 @@ def interpolate(
 
     Each is a number or one per spatial dimension.
 
-    Arguments:
+    Args:
         mode: "nearest", "nearest-exact", "linear" (3-d input), "bilinear", "bicubic" (4-d), "trilinear"
             (5-d), "area".
         align_corners: for the linear and cubic modes: whether the corner elements' centres stay where they

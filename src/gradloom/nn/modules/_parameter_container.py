@@ -26,7 +26,7 @@ def _described(key, value, type_name):
 class ParameterList(Module):
     """A list of parameters, registered under "0", "1", ...; tensors put into it become parameters.
 
-    Arguments: an iterable of parameters, tensors or any other values.
+    Args: an iterable of parameters, tensors or any other values.
     """
 
     def __init__(self, values=None):
@@ -93,7 +93,7 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dictionary of parameters; tensors put into it become parameters.
 
-    Arguments: a mapping (added in sorted order unless it keeps its own), or an iterable of (name, value).
+    Args: a mapping (added in sorted order unless it keeps its own), or an iterable of (name, value).
     """
 
     def __init__(self, parameters=None):

@@ -54,7 +54,7 @@ class Registry:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the module's state but is not trained.
 
-        Arguments:
+        Args:
             name: attribute name.
             tensor: the buffer, or None: kept as None, and absent from the state_dict.
             persistent: False leaves it out of the state_dict.

@@ -58,7 +58,7 @@ class StateDict:
     def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
         """The parameters and persistent buffers of this module and its descendants by dotted name.
 
-        Arguments:
+        Args:
             destination: dictionary to fill; a new one by default. Its attribute `_metadata` holds module
                 versions.
             prefix: put before every name.
@@ -128,7 +128,7 @@ class StateDict:
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
         """Copy values from `state_dict` into the parameters and buffers of this module and its descendants.
 
-        Arguments:
+        Args:
             state_dict: mapping from dotted name to tensor.
             strict: raise when its keys are not exactly those of `self.state_dict()`.
             assign: put the given tensors in place of the present ones (they keep dtype and device) instead of

@@ -231,7 +231,7 @@ class RReLU(_Inplace):
 class PReLU(Module):
     """x for x > 0, weight * x elsewhere, with a learnt slope for all channels or one for each.
 
-    Arguments:
+    Args:
         num_parameters: 1 or the number of channels (dimension 1 of the input).
         init: first value of the slopes.
     """

@@ -23,7 +23,7 @@ __all__ = [
 class _NormBase(Module):
     """Affine parameters `weight`, `bias` and running statistics, each (num_features,) or None.
 
-    Arguments:
+    Args:
         num_features: number of channels.
         eps: added to the variance.
         momentum: weight of a batch in the running statistics; None makes them plain averages.

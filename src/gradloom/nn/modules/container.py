@@ -51,7 +51,7 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """Calls its children one after another, each on the result of the one before.
 
-    Arguments: modules, or one OrderedDict from names to modules.
+    Args: modules, or one OrderedDict from names to modules.
     """
 
     def __init__(self, *args):
@@ -194,7 +194,7 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """A dictionary of modules, which are registered as children in the order they are added.
 
-    Arguments: a mapping from names to modules, or an iterable of (name, module).
+    Args: a mapping from names to modules, or an iterable of (name, module).
     """
 
     def __init__(self, modules=None):

@@ -145,7 +145,7 @@ def _string_padding(padding, kernel_size, dilation):
 class Conv1d(_ConvNd):
     """Cross-correlation of (N, in_channels, L) with `out_channels` kernels.
 
-    Arguments:
+    Args:
         kernel_size, stride, dilation: a number or one per dimension.
         padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
         groups: input and output channels are split into as many groups, each seeing its own inputs only.

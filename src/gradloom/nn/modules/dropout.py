@@ -9,7 +9,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _DropoutNd(Module):
-    """Arguments: `p`, the probability with which something is dropped (ValueError outside [0, 1]).
+    """Args: `p`, the probability with which something is dropped (ValueError outside [0, 1]).
 
     `inplace`.
     """

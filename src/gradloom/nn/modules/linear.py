@@ -26,7 +26,7 @@ class Identity(Module):
 class Linear(Module):
     """y = x W^T + b.
 
-    Arguments:
+    Args:
         in_features, out_features: sizes of the last dimension of input and output.
         bias: whether to add b.
 
@@ -67,7 +67,7 @@ class Linear(Module):
 class Bilinear(Module):
     """y_k = x1^T W_k x2 + b_k.
 
-    Arguments:
+    Args:
         in1_features, in2_features, out_features: sizes of the last dimension of the inputs and the output.
         bias: whether to add b.
 

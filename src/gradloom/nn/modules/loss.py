@@ -73,7 +73,7 @@ class MSELoss(_Loss):
 class NLLLoss(_WeightedLoss):
     """Negative log likelihood of class indices under log-probabilities (N, C, ...).
 
-    Arguments:
+    Args:
         weight: (C,), the classes' weights.
         ignore_index: a target that contributes nothing.
     """
@@ -99,7 +99,7 @@ class NLLLoss2d(NLLLoss):
 class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...).
 
-    Arguments:
+    Args:
         weight: (C,), the classes' weights.
         ignore_index: a target that contributes nothing.
         label_smoothing: how much of every target is spread over all classes.

@@ -18,7 +18,7 @@ def _shape(normalized_shape):
 class LayerNorm(Module):
     """Normalise over the last dimensions to mean 0 and variance 1 (Ba et al. 2016).
 
-    Arguments:
+    Args:
         normalized_shape: the sizes of those dimensions, or the size of the last one.
         eps: added to the variance.
         elementwise_affine: whether there are `weight` and, with `bias`, `bias`, both of that shape.
@@ -67,7 +67,7 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divide by the root mean square over the last dimensions (Zhang and Sennrich 2019).
 
-    Arguments:
+    Args:
         normalized_shape: the sizes of those dimensions, or the size of the last one.
         eps: added to the mean square; the dtype's machine epsilon by default.
         elementwise_affine: whether there is a `weight` of that shape.

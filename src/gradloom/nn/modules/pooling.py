@@ -33,7 +33,7 @@ __all__ = [
 class _MaxPoolNd(Module):
     """Maxima over windows.
 
-    Arguments:
+    Args:
         kernel_size, stride, padding, dilation: a number or one per dimension; stride defaults to kernel_size.
         return_indices: give the indices of the maxima too, for `MaxUnpool`.
         ceil_mode: round the output's sizes up instead of down.
@@ -142,7 +142,7 @@ class _AvgPoolNd(Module):
 class AvgPool1d(_AvgPoolNd):
     """Means over windows of (N, C, L).
 
-    Arguments:
+    Args:
         kernel_size, stride, padding: numbers; stride defaults to kernel_size.
         ceil_mode: round the output's size up instead of down.
         count_include_pad: count padding zeros in the mean.
@@ -268,7 +268,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 class _LPPoolNd(Module):
     """(sum of x ** norm_type over each window) ** (1 / norm_type).
 
-    Arguments:
+    Args:
         norm_type: the power.
         kernel_size, stride: a number or one per dimension; stride defaults to kernel_size.
         ceil_mode: round the output's sizes up instead of down.

@@ -41,7 +41,7 @@ class _Table(Module):
 class Embedding(_Table):
     """Rows of a table at given indices: input of any shape, output with one more dimension.
 
-    Arguments:
+    Args:
         num_embeddings, embedding_dim: the table's sizes.
         padding_idx: a row that starts at zero and gets no gradient.
         max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
@@ -139,7 +139,7 @@ class Embedding(_Table):
 class EmbeddingBag(_Table):
     """Sums, means or maxima of bags of rows; arguments as for `Embedding`.
 
-    Arguments:
+    Args:
         mode: "sum", "mean" or "max".
         include_last_offset: the offsets end with the length of the input.
     """

@@ -1,0 +1,76 @@
+"""What the update rules share: arrays in blocks, room to work in, and numbers that may be given as tensors.
+
+An update rule is a function of arrays that it changes in place, in several passes. Blocks bound the room it
+needs and keep large parameters in the cache between passes; smaller blocks would cost more in calls than they
+save.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+# Elements per block. Measured with SGD on 430,000 and 10,000,000 float32: faster than smaller and larger
+# ones.
+_BLOCK = 1 << 18
+
+
+class _Scratch(threading.local):
+    """One block to work in for each dtype, kept because fresh pages would cost as much as a pass: at most 2
+    MB each."""
+
+    def __init__(self):
+        self.by_dtype = {}
+
+    def __call__(self, shape, size, dtype):
+        block = self.by_dtype.get(dtype)
+        if block is None:
+            block = self.by_dtype[dtype] = np.empty(_BLOCK, dtype)
+        return block[:size].reshape(shape) if size <= _BLOCK else np.empty(shape, dtype)
+
+
+_scratch = _Scratch()
+
+
+def in_blocks(rule, arrays, *numbers) -> None:
+    """Call `rule(*arrays, scratch, *numbers)` on corresponding blocks of arrays of one shape.
+
+    Args:
+        rule: changes its arrays in place, element by element; `scratch` is an uninitialised array to work in,
+            of the type and shape of the first one.
+        arrays: ndarrays of one shape, None for one that is not there. Complex ones are handed on as pairs of
+            real numbers, and those without dimensions with one.
+    """
+    first = arrays[0]
+    if first.dtype.kind == "c":
+        arrays = [None if array is None else _as_real(array) for array in arrays]
+        first = arrays[0]
+    elif not first.ndim:
+        arrays = [None if array is None else array.reshape(1) for array in arrays]
+        first = arrays[0]
+    size = first.size
+    if size <= _BLOCK or not all(array is None or array.flags.c_contiguous for array in arrays):
+        rule(*arrays, _scratch(first.shape, size, first.dtype), *numbers)
+        return
+    flat = [None if array is None else array.reshape(-1) for array in arrays]
+    for start in range(0, size, _BLOCK):
+        blocks = [None if array is None else array[start : start + _BLOCK] for array in flat]
+        length = blocks[0].size
+        rule(*blocks, _scratch(length, length, first.dtype), *numbers)
+
+
+def _as_real(array):
+    """A complex array as real numbers on the same memory; the parts are the last dimension."""
+    real = array.real
+    return np.lib.stride_tricks.as_strided(real, (*real.shape, 2), (*real.strides, real.itemsize))
+
+
+def number(value) -> float:
+    """A Python number for one that may be a tensor of one element."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def is_tensor_of_many(value) -> bool:
+    """Whether `value` is a tensor that does not hold exactly one element."""
+    return hasattr(value, "numel") and value.numel() != 1

@@ -1,0 +1,120 @@
+"""Schedulers made of others."""
+
+from __future__ import annotations
+
+import warnings
+from bisect import bisect_right
+
+from gradloom.optim.lr_scheduler.base import LRScheduler, copied, set_rate
+from gradloom.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+__all__ = ["ChainedScheduler", "SequentialLR"]
+
+
+class SequentialLR(LRScheduler):
+    """One scheduler after another: the next one begins at each of the epochs `milestones`."""
+
+    def __init__(self, optimizer, schedulers, milestones, last_epoch: int = -1):
+        _require_same_optimizer(type(self).__name__, schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                "of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
+                "milestones "
+                f"to be equal to {len(milestones)}"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # Each scheduler took its first step when it was made; undo them, and let the first one take its
+        # again.
+        for group in optimizer.param_groups:
+            set_rate(group, group["initial_lr"])
+        for scheduler in schedulers:
+            scheduler.last_epoch -= 1
+        schedulers[0]._is_initial = True
+        schedulers[0].step()
+        schedulers[0]._is_initial = False
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def step(self) -> None:
+        """Go on by one epoch with the scheduler whose turn it is."""
+        self.last_epoch += 1
+        turn = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[turn]
+        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scheduler.step(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+    def state_dict(self) -> dict:
+        """Everything but the optimizer, with the states of the schedulers."""
+        return _state_of_many(self)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take over what `state_dict` gave."""
+        _load_many(self, state_dict)
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedulers that each act at every step."""
+
+    def __init__(self, schedulers, optimizer=None):
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, but got none."
+            )
+        optimizer = schedulers[0].optimizer if optimizer is None else optimizer
+        _require_same_optimizer(type(self).__name__, schedulers, optimizer)
+        self._schedulers = schedulers
+        self.optimizer = optimizer
+        self._last_lr = [copied(group["lr"]) for group in optimizer.param_groups]
+
+    def step(self) -> None:
+        """Step all schedulers, in order."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._rates()
+
+    def state_dict(self) -> dict:
+        """Everything but the optimizer, with the states of the schedulers."""
+        return _state_of_many(self)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take over what `state_dict` gave."""
+        _load_many(self, state_dict)
+
+
+def _require_same_optimizer(name, schedulers, optimizer):
+    for number, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {number} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(
+                f"{name} does not support `ReduceLROnPlateau` scheduler: it needs a metric at every step."
+            )
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(scheduler).__name__} at index {number} with a different one."
+            )
+
+
+def _state_of_many(scheduler):
+    state = {
+        key: value for key, value in scheduler.__dict__.items() if key not in ("optimizer", "_schedulers")
+    }
+    state["_schedulers"] = [inner.state_dict() for inner in scheduler._schedulers]
+    return state
+
+
+def _load_many(scheduler, state):
+    state = dict(state)
+    for inner, inner_state in zip(scheduler._schedulers, state.pop("_schedulers"), strict=True):
+        inner.load_state_dict(inner_state)
+    scheduler.__dict__.update(state)

@@ -1,0 +1,255 @@
+"""Schedulers that multiply rates by a factor of the epoch."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+
+from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group
+
+__all__ = [
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "PolynomialLR",
+    "StepLR",
+]
+
+
+class LambdaLR(LRScheduler):
+    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError)."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch: int = -1):
+        self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict:
+        """Everything but the optimizer; of the functions, the attributes of those that are objects."""
+        return _state_without_functions(self)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take over what `state_dict` gave."""
+        _load_without_functions(self, state_dict)
+
+    def get_lr(self) -> list:
+        return [
+            base * function(self.last_epoch)
+            for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
+        ]
+
+
+def _state_without_functions(scheduler):
+    state = {
+        key: value for key, value in scheduler.__dict__.items() if key not in ("optimizer", "lr_lambdas")
+    }
+    state["lr_lambdas"] = [
+        None if _is_function(item) else item.__dict__.copy() for item in scheduler.lr_lambdas
+    ]
+    return state
+
+
+def _is_function(value):
+    return type(value).__name__ in ("function", "builtin_function_or_method")
+
+
+def _load_without_functions(scheduler, state):
+    state = dict(state)
+    for function, attributes in zip(scheduler.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+        if attributes is not None:
+            function.__dict__.update(attributes)
+    scheduler.__dict__.update(state)
+
+
+class MultiplicativeLR(LRScheduler):
+    """The last rate times lr_lambda(epoch)."""
+
+    def __init__(self, optimizer, lr_lambda, last_epoch: int = -1):
+        self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict:
+        """Everything but the optimizer; of the functions, the attributes of those that are objects."""
+        return _state_without_functions(self)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take over what `state_dict` gave."""
+        _load_without_functions(self, state_dict)
+
+    def get_lr(self) -> list:
+        if self._is_initial:
+            return self._rates()
+        return [
+            rate * function(self.last_epoch)
+            for function, rate in zip(self.lr_lambdas, self._rates(), strict=True)
+        ]
+
+
+class StepLR(LRScheduler):
+    """Times `gamma` every `step_size` epochs."""
+
+    def __init__(self, optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """Times `gamma` at each of the epochs `milestones` (as often as one is listed)."""
+
+    def __init__(self, optimizer, milestones, gamma: float = 0.1, last_epoch: int = -1):
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self.last_epoch not in self.milestones:
+            return self._rates()
+        return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [base * self.gamma**passed for base in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """initial_lr * factor for `total_iters` epochs, then initial_lr.
+
+    ValueError for a factor outside [0, 1].
+    """
+
+    def __init__(self, optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
+        if factor > 1.0 or factor < 0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self.last_epoch == 0:
+            return [rate * self.factor for rate in self._rates()]
+        if self.last_epoch != self.total_iters:
+            return self._rates()
+        return [rate * (1.0 / self.factor) for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        factor = self.factor if self.last_epoch < self.total_iters else 1
+        return [base * factor for base in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """initial_lr times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters`
+    epochs."""
+
+    def __init__(
+        self,
+        optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ):
+        if start_factor > 1.0 or start_factor <= 0:
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
+        if end_factor > 1.0 or end_factor < 0:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self.last_epoch == 0:
+            return [rate * self.start_factor for rate in self._rates()]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        change = self.end_factor - self.start_factor
+        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * change
+        return [rate * (1.0 + change / before) for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        return [
+            base * (self.start_factor + (self.end_factor - self.start_factor) * done)
+            for base in self.base_lrs
+        ]
+
+
+class ExponentialLR(LRScheduler):
+    """Times `gamma` every epoch."""
+
+    def __init__(self, optimizer, gamma: float, last_epoch: int = -1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self._is_initial:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """initial_lr * (1 - epoch / total_iters) ** power, 0 from `total_iters` on."""
+
+    def __init__(self, optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        now, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [rate * (now / before) ** self.power for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From initial_lr to `eta_min` in `T_max` epochs along half a cosine (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list:
+        if self._is_initial:
+            return self._rates()
+        if self._step_count == 1 and self.last_epoch > 0:
+            # Resumed: there is no rate of the epoch before to go on from.
+            return self._get_closed_form_lr()
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+            # From the bottom, where the ratio below would be 0 / 0.
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            return [
+                rate + (base - self.eta_min) * rise
+                for base, rate in zip(self.base_lrs, self._rates(), strict=True)
+            ]
+        now, before = (
+            1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1)
+        )
+        return [now / before * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        height = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]

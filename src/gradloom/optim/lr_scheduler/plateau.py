@@ -1,0 +1,96 @@
+"""A scheduler that waits for a metric to stop improving."""
+
+from __future__ import annotations
+
+import math
+
+from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group, require_optimizer, set_rate
+
+__all__ = ["ReduceLROnPlateau"]
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` when a metric has not improved for more than `patience` steps.
+
+    Args:
+        mode: "min" when lower is better, "max" when higher is.
+        threshold, threshold_mode: an improvement is one by that much, relative ("rel") or absolute ("abs").
+        cooldown: steps to wait after a reduction.
+        min_lr: lower bound, a number or one per group.
+        eps: smallest change of a rate that is made.
+    """
+
+    def __init__(
+        self,
+        optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr=0,
+        eps: float = 1e-8,
+    ):
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        require_optimizer(optimizer)
+        if mode not in ("min", "max"):
+            raise ValueError("mode " + mode + " is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
+        self.optimizer = optimizer
+        self.factor = factor
+        self.min_lrs = one_per_group(optimizer, min_lr, "min_lrs")
+        self.patience = patience
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self._last_lr = self._rates()
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self._reset()
+
+    def _reset(self):
+        """Forget the best metric and the counts."""
+        self.best = math.inf if self.mode == "min" else -math.inf
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    def step(self, metrics, epoch=None) -> None:
+        """Note the metric of an epoch, and reduce the rates if it is time to."""
+        current = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = self._rates()
+
+    def _reduce_lr(self):
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            present = float(group["lr"])
+            reduced = max(present * self.factor, least)
+            if present - reduced > self.eps:
+                set_rate(group, reduced)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether a reduction is too recent for another."""
+        return self.cooldown_counter > 0
+
+    def is_better(self, a, best) -> bool:
+        """Whether `a` improves on `best` by the threshold."""
+        step = self.threshold * best if self.threshold_mode == "rel" else self.threshold
+        if best in (math.inf, -math.inf):
+            step = 0
+        return a < best - step if self.mode == "min" else a > best + step

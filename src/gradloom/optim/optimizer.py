@@ -1,0 +1,414 @@
+"""Optimizer: parameter groups, state, hooks, and saving; the base class of all optimizers.
+
+A subclass calls `super().__init__(params, defaults)` and defines `step`. Its step is wrapped so that hooks
+run around it and autograd does not record it.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+import gradloom as gl
+from gradloom.optim._arrays import is_tensor_of_many
+from gradloom.utils.hooks import RemovableHandle
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+_global_pre_hooks: OrderedDict = OrderedDict()
+_global_post_hooks: OrderedDict = OrderedDict()
+
+
+class _Required:
+    """Stands in `defaults` for an option without a default."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _add(hooks, hook, prepend=False):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before the step of every optimizer.
+
+    It may return new (args, kwargs).
+    """
+    return _add(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after the step of every optimizer."""
+    return _add(_global_post_hooks, hook)
+
+
+def _hooked(step):
+    """A class's `step` with hooks around it, without recording.
+
+    An inner call through super() is not hooked again.
+    """
+
+    @functools.wraps(step)
+    def wrapper(self, *args, **kwargs):
+        if self.__dict__.get("_in_step"):
+            return step(self, *args, **kwargs)
+        self._in_step = True
+        try:
+            for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
+                answer = hook(self, args, kwargs)
+                if answer is not None:
+                    if not (isinstance(answer, tuple) and len(answer) == 2):
+                        raise RuntimeError(
+                            f"{type(self).__name__}.step must return None or a tuple of (new_args, "
+                            "new_kwargs), "
+                            f"but got {answer}."
+                        )
+                    args, kwargs = answer
+            with gl.no_grad():
+                result = step(self, *args, **kwargs)
+            # A scheduler warns when it is stepped before its optimizer ever was.
+            self._opt_called = True
+            for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
+                hook(self, args, kwargs)
+        finally:
+            self._in_step = False
+        return result
+
+    wrapper.hooked = True
+    return wrapper
+
+
+class Optimizer:
+    """Base class of optimizers.
+
+    Args:
+        params: an iterable of tensors, of pairs (name, tensor), or of dictionaries, each a parameter group
+            with its tensors under "params" and options that override the defaults.
+        defaults: the options of groups that do not give their own.
+
+    Attributes:
+        param_groups: the groups, with all options filled in.
+        state: what the optimizer keeps for each parameter, by parameter.
+    """
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        step = cls.__dict__.get("step")
+        if step is not None and not getattr(step, "hooked", False):
+            cls.step = _hooked(step)
+
+    def __init__(self, params, defaults: dict):
+        self.defaults = defaults
+        self._make_hook_tables()
+        if isinstance(params, gl.Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {params.type()}"
+            )
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _make_hook_tables(self):
+        for table in _HOOK_TABLES:
+            setattr(self, table, OrderedDict())
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for table in _HOOK_TABLES:
+            self.__dict__.setdefault(table, OrderedDict())
+
+    def __repr__(self):
+        text = f"{type(self).__name__} ("
+        for number, group in enumerate(self.param_groups):
+            options = "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+            text += f"\nParameter Group {number}\n{options}"
+        return text + ")"
+
+    def step(self, closure=None):
+        """Update the parameters once from their gradients.
+
+        Args:
+            closure: function that computes the loss anew and its gradients; optimizers that need it call it
+                more than once, the others once before the update.
+
+        Returns the closure's loss, or None.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define step()")
+
+    def _loss_of(self, closure):
+        """What the closure returns, recorded by autograd; None without a closure."""
+        if closure is None:
+            return None
+        with gl.enable_grad():
+            return closure()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters: to None or, without `set_to_none`, to zeros in place."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                if gradient is None:
+                    continue
+                if set_to_none:
+                    parameter.grad = None
+                    continue
+                if gradient.grad_fn is not None:
+                    gradient.detach_()
+                else:
+                    gradient.requires_grad_(False)
+                gradient.zero_()
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Add a group of parameters, with options that override the defaults.
+
+        Raises TypeError for something else than a dictionary of tensors; ValueError for a tensor that is the
+        result of an operation or already in another group, for a missing option, and for names given to some
+        only.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        parameters = param_group["params"]
+        parameters = [parameters] if isinstance(parameters, gl.Tensor) else list(parameters)
+        parameters, names = _split_names(parameters)
+        param_group["params"] = parameters
+        if names is not None:
+            param_group["param_names"] = names
+        for parameter in parameters:
+            if not isinstance(parameter, gl.Tensor):
+                raise TypeError(
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    f"{type(parameter).__name__}"
+                )
+            if not (parameter.is_leaf or parameter.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
+            param_group.setdefault(name, default)
+        if len(set(parameters)) != len(parameters):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                "an error",
+                stacklevel=3,
+            )
+        present = {parameter for group in self.param_groups for parameter in group["params"]}
+        if not present.isdisjoint(parameters):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
+            which = "with" if names is not None else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. "
+                f"cannot add param group {which} names to the optimizer"
+            )
+        self.param_groups.append(param_group)
+
+    def state_dict(self) -> dict:
+        """The state and the groups, with parameters replaced by their numbers in the order of the groups."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        numbers = {}
+        groups = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                numbers.setdefault(id(parameter), len(numbers))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
+            groups.append(packed)
+        state = {
+            numbers[id(key)] if isinstance(key, gl.Tensor) else key: value
+            for key, value in self.state.items()
+        }
+        result = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            answer = hook(self, result)
+            if answer is not None:
+                result = answer
+        return result
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take over what `state_dict` of such an optimizer gave; ValueError when the groups' sizes differ.
+
+        The state's floating point tensors are converted to the type of their parameter, all but the step
+        counts.
+        """
+        import copy
+
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            answer = hook(self, state_dict)
+            if answer is not None:
+                state_dict = answer
+        saved = copy.deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        pairs = list(zip(self.param_groups, saved, strict=True))
+        if any(len(group["params"]) != len(loaded["params"]) for group, loaded in pairs):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's "
+                "group"
+            )
+        parameters = {}
+        for group, loaded in pairs:
+            parameters.update(zip(loaded["params"], group["params"], strict=True))
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in parameters:
+                state[parameters[key]] = _fitted(parameters[key], value)
+            else:
+                state[key] = value
+        groups = []
+        for group, loaded in pairs:
+            loaded["params"] = group["params"]
+            if "param_names" in group and "param_names" not in loaded:
+                loaded["param_names"] = group["param_names"]
+            groups.append(loaded)
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def register_step_pre_hook(self, hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
+        return _add(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return _add(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict` collects."""
+        return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict` collected.
+
+        It may return another dictionary.
+        """
+        return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading; it may return another dictionary."""
+        return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+
+_HOOK_TABLES = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
+
+
+def _split_names(parameters):
+    """(tensors, names) for a list of pairs (name, tensor); names are None for a list of tensors."""
+    named = [isinstance(item, tuple) for item in parameters]
+    if not any(named):
+        return parameters, None
+    if not all(named):
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+    return [tensor for _, tensor in parameters], [name for name, _ in parameters]
+
+
+def _fitted(parameter, value, key=None):
+    """A value of a loaded state, its tensors converted to the parameter's type.
+
+    Containers are gone through.
+    """
+    if isinstance(value, gl.Tensor):
+        # Steps are counted in float32 whatever the parameter's type is: in half precision they would soon
+        # stick.
+        if key == "step" or not parameter.is_floating_point():
+            return value
+        return value.to(dtype=parameter.dtype, device=parameter.device)
+    if isinstance(value, Mapping):
+        return {name: _fitted(parameter, item, name) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return type(value)(_fitted(parameter, item) for item in value)
+    return value
+
+
+def check_options(lr, weight_decay=0, eps=0.0, betas=(0.0, 0.0)) -> None:
+    """Raise ValueError for options outside their range that most optimizers have."""
+    if is_tensor_of_many(lr):
+        raise ValueError("Tensor lr must be 1-element")
+    if not lr >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+    if not eps >= 0.0:
+        raise ValueError(f"Invalid epsilon value: {eps}")
+    for position, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {position}: {beta}")
+    if not weight_decay >= 0.0:
+        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+
+
+def check_implementation(foreach, fused, differentiable) -> None:
+    """Refuse what does not go together.
+
+    There is one implementation, so `foreach` and `fused` choose nothing. `differentiable` would need a step
+    that
+    autograd records, which there is none of: NotImplementedError.
+    """
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if differentiable:
+        raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
+
+
+def gradient_array(parameter, what):
+    """The array of a parameter's gradient; RuntimeError for a sparse one."""
+    gradient = parameter.grad
+    if gradient.is_sparse:
+        raise RuntimeError(f"{what} does not support sparse gradients")
+    array = gradient._array
+    if parameter._array.flags.c_contiguous and not array.flags.c_contiguous:
+        return np.ascontiguousarray(array)  # so that both can be gone through in blocks
+    return array
+
+
+def new_step():
+    """A step count of zero."""
+    return gl.tensor(0.0, dtype=gl.float32)
+
+
+def advance(state) -> float:
+    """Count one step and return the number."""
+    array = state["step"]._array
+    array += 1
+    return float(array)
