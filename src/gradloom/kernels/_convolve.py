@@ -1,0 +1,264 @@
+"""The three sums that every convolution is made of, as matrix products over blocks of images.
+
+With x the input, w the weight, y the output, s the stride, d the dilation and p the padding,
+
+    forward          y[n, o, i] = sum over c, k of  x[n, c, i s + k d - p] w[o, c, k]
+    input_gradient   g_x[n, c, j] = sum over o, k of  g[n, o, i] w[o, c, k]   where i s + k d - p = j
+    weight_gradient  g_w[o, c, k] = sum over n, i of  g[n, o, i] x[n, c, i s + k d - p]
+
+and a transposed convolution is `input_gradient` used forward. All are linear in both arguments, and nothing
+is conjugated here. At least two spatial dimensions (a 1-d convolution comes with a leading one of size 1).
+
+Note: layout of the products
+----------------------------
+A product needs the windows as the rows or columns of a matrix, and copying them there costs as much as the
+product when it is done element by element. Contiguous runs decide, so with many channels the windows are
+copied from a channels-last block, where kernel_width * channels numbers lie together; with few, from the
+input as it is, where output_width numbers do. Blocks are about 1 MB, so that the copy is still in a core's
+cache when it is multiplied.
+
+`input_gradient` does not build all windows: for one row j of the input, the kernel rows that reach it meet
+consecutive rows of g, so with g laid out as (..., row, channel) the sum over kernel rows is one product with
+a slice of a matrix. What remains is to add up the other kernel dimensions, shifted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gradloom.kernels import _depthwise, _threads
+from gradloom.kernels._windows import Windows, blocks, padded, volume, window_view
+
+
+def forward(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, groups: int
+) -> np.ndarray:
+    """y (N, Co, *output) from x (N, C, *size), w (Co, C / groups, *kernel) and bias (Co,)."""
+    out = np.empty((len(x), len(w), *windows.output), x.dtype)
+    if out.size == 0:
+        return out
+    if _depthwise.applies(w, groups):
+        return _depthwise.forward(x, w, bias, windows, out)
+    if _channels_first(x, w, windows):
+        return _forward_channels_first(x, w, bias, windows, groups, out)
+    each = len(w) // groups
+    depth = volume(w.shape[1:])
+    matrix = w.reshape(groups, each, w.shape[1], -1).transpose(0, 3, 2, 1).reshape(groups, depth, each)
+    grouped = out.reshape(len(x), groups, each, *windows.output)
+    shift = None if bias is None else bias.reshape(groups, each, *(1 for _ in windows.output))
+
+    def work(block: tuple[slice, slice]) -> None:
+        images, rows = block
+        columns = _columns_last(x[images], windows, rows, groups)
+        product = (columns @ matrix).reshape(groups, -1, rows.stop - rows.start, *windows.output[1:], each)
+        product = np.moveaxis(product, (0, -1), (1, 2))
+        target = grouped[images, :, :, rows]
+        if shift is None:
+            np.copyto(target, product)
+        else:
+            np.add(product, shift, out=target)
+
+    _threads.share(work, blocks(len(x), windows.output[0], _row_bytes(x, w, windows, groups)))
+    return out
+
+
+def weight_gradient(
+    g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windows: Windows, groups: int
+) -> np.ndarray:
+    """g_w (Co, C / groups, *kernel) from g (N, Co, *output) and x (N, C, *size)."""
+    each, inner = g.shape[1] // groups, x.shape[1] // groups
+    out = np.zeros((g.shape[1], inner, *kernel), g.dtype)
+    if g.size == 0 or x.size == 0:
+        return out
+    if _depthwise.applies(out, groups):
+        return _depthwise.weight_gradient(g, x, windows, out)
+    channels_first = _channels_first(x, out, windows)
+    grouped = g.reshape(len(g), groups, each, *windows.output)
+
+    def work(part: list[tuple[slice, slice]]) -> np.ndarray:
+        total: Any = None
+        for images, rows in part:
+            gradient = grouped[images, :, :, rows]
+            if channels_first:
+                columns = _columns_first(x[images], windows, rows, groups)
+                gradient = gradient.reshape(*gradient.shape[:3], -1)
+                term = np.matmul(gradient, columns.swapaxes(2, 3)).sum(0)
+            else:
+                columns = _columns_last(x[images], windows, rows, groups)
+                gradient = np.moveaxis(gradient, 0, 2).reshape(groups, each, -1)
+                term = gradient @ columns
+            total = term if total is None else np.add(total, term, out=total)
+        return total
+
+    # One partial sum for each thread, over blocks fixed beforehand: the result is the same in every run.
+    pieces = blocks(len(x), windows.output[0], _row_bytes(x, out, windows, groups))
+    totals = _threads.share(work, [pieces[part] for part in _threads.chunks(len(pieces))])
+    total = totals[0]
+    for term in totals[1:]:
+        total += term
+    if channels_first:
+        return total.reshape(out.shape)
+    out[...] = np.moveaxis(total.reshape(len(out), *kernel, inner), -1, 1)
+    return out
+
+
+def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) -> np.ndarray:
+    """g_x (N, C, *size) from g (N, Co, *output) and w (Co, C / groups, *kernel)."""
+    inner, each = w.shape[1], len(w) // groups
+    out = np.zeros((len(g), inner * groups, *windows.size), g.dtype)
+    if out.size == 0 or g.size == 0:
+        return out
+    if _depthwise.applies(w, groups):
+        return _depthwise.input_gradient(g, w, windows, out)
+    if _pointwise(windows):
+        flat = w.reshape(groups, each, inner).swapaxes(1, 2)
+        np.matmul(flat, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
+        return out
+    rest = Windows(*(field[1:] for field in windows))
+    width = volume(rest.kernel) * inner
+    # Kernel rows in descending order, as they meet ascending rows of g: (kernel row, groups, each, width).
+    matrix = np.moveaxis(w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (3, 2), (0, -1))
+    matrix = np.ascontiguousarray(matrix).reshape(windows.kernel[0], groups, each, width)
+    taps = _row_taps(windows)
+
+    def work(block: tuple[slice, slice]) -> None:
+        images, rows = block
+        products = _row_products(g[images], matrix, windows, taps, rows)
+        shape = (rows.stop - rows.start, groups, images.stop - images.start)
+        terms = products.reshape(*shape, *rest.output, *rest.kernel, inner)
+        total = np.zeros((*shape, *rest.size, inner), g.dtype)
+        everything = (slice(None),) * 3
+        for offsets in rest.offsets():
+            pair = rest.at(offsets)
+            if pair is not None:
+                part = total[everything + pair[1]]
+                np.add(part, terms[everything + pair[0] + offsets], out=part)
+        target = out.reshape(len(g), groups, inner, *windows.size)[images, :, :, rows]
+        np.copyto(target, np.moveaxis(total, (0, 1, 2, -1), (3, 1, 0, 2)))
+
+    row_bytes = volume(rest.output) * width * groups * g.itemsize
+    _threads.share(work, blocks(len(g), windows.size[0], row_bytes))
+    return out
+
+
+def _row_taps(windows: Windows) -> list[tuple[slice, slice]]:
+    """For each input row the rows of g and the kernel rows (in descending order of kernel row) that
+    contribute to it, as slices that correspond element by element."""
+    stride, padding, dilation = windows.stride[0], windows.padding[0], windows.dilation[0]
+    kernel, output = windows.kernel[0], windows.output[0]
+    common = math.gcd(stride, dilation)
+    kernel_step, row_step = stride // common, dilation // common
+    taps = []
+    for row in range(windows.size[0]):
+        hits = [k for k in range(min(kernel_step, kernel)) if (row + padding - k * dilation) % stride == 0]
+        if not hits:
+            taps.append((slice(0, 0), slice(0, 0)))
+            continue
+        k = hits[0]
+        i = (row + padding - k * dilation) // stride
+        # The pairs are (i - m row_step, k + m kernel_step) for m in [low, high).
+        low = max(0, -((output - 1 - i) // row_step))
+        high = min((kernel - 1 - k) // kernel_step, i // row_step) + 1
+        if low >= high:
+            taps.append((slice(0, 0), slice(0, 0)))
+            continue
+        first, last = i - (high - 1) * row_step, i - low * row_step
+        descending = kernel - 1 - (k + (high - 1) * kernel_step)
+        stop = descending + (high - low - 1) * kernel_step + 1
+        taps.append((slice(first, last + 1, row_step), slice(descending, stop, kernel_step)))
+    return taps
+
+
+def _row_products(
+    g: np.ndarray, matrix: np.ndarray, windows: Windows, taps: list[tuple[slice, slice]], rows: slice
+) -> np.ndarray:
+    """(rows, groups, N * rest of output, rest of kernel * channels): the sum over output channels and kernel
+    rows."""
+    _, groups, each, width = matrix.shape
+    used = [tap[0] for tap in taps[rows] if tap[0].stop > tap[0].start]
+    low = min((rows_.start for rows_ in used), default=0)
+    high = max((rows_.stop for rows_ in used), default=0)
+    # (groups, N, rest of output, row, channel): neighbouring rows with all of their channels lie together.
+    laid_out = g.reshape(len(g), groups, each, *windows.output)[:, :, :, low:high]
+    laid_out = np.moveaxis(laid_out, (1, 3, 2), (0, -2, -1))
+    count = len(g) * volume(windows.output[1:])
+    laid_out = np.ascontiguousarray(laid_out).reshape(groups, count, high - low, each)
+    products = np.empty((rows.stop - rows.start, groups, count, width), g.dtype)
+    for target, (source, kernel_rows) in zip(products, taps[rows], strict=True):
+        if source.stop <= source.start:
+            target.fill(0)
+            continue
+        left = laid_out[:, :, source.start - low : source.stop - low : source.step].reshape(groups, count, -1)
+        right = matrix[kernel_rows]
+        if groups == 1:  # reshape is free: the group axis has length one
+            np.matmul(left[0], right.reshape(-1, width), out=target[0])
+        else:
+            np.matmul(left, right.swapaxes(0, 1).reshape(groups, -1, width), out=target)
+    return products
+
+
+def _channels_first(x: np.ndarray, w: np.ndarray, windows: Windows) -> bool:
+    """Whether copying windows from the input as it is gives the longer runs; see the Note on layout."""
+    if _pointwise(windows):
+        return volume(windows.output) >= 64
+    run_last = w.shape[1] * (windows.kernel[-1] if windows.dilation[-1] == 1 else 1)
+    return run_last < 16 and run_last < windows.output[-1]
+
+
+def _pointwise(windows: Windows) -> bool:
+    ones = (1,) * len(windows.kernel)
+    return (
+        windows.kernel == windows.stride == ones
+        and windows.size == windows.output
+        and not any(windows.padding)
+    )
+
+
+def _row_bytes(x: np.ndarray, w: np.ndarray, windows: Windows, groups: int) -> int:
+    return volume(w.shape[1:]) * groups * volume(windows.output[1:]) * x.itemsize
+
+
+def _columns_last(x: np.ndarray, windows: Windows, rows: slice, groups: int) -> np.ndarray:
+    """(groups, N * output, kernel * C / groups)"""
+    view = window_view(padded(x, windows, rows, True), windows, rows.stop - rows.start, True, groups)
+    return view.reshape(groups, len(x) * (rows.stop - rows.start) * volume(windows.output[1:]), -1)
+
+
+def _columns_first(x: np.ndarray, windows: Windows, rows: slice, groups: int, extra: int = 0) -> np.ndarray:
+    """(N, groups, C / groups * kernel + extra, output), the `extra` rows uninitialised"""
+    view = window_view(padded(x, windows, rows, False), windows, rows.stop - rows.start, False, groups)
+    depth = volume(view.shape[2 : 3 + len(windows.kernel)])
+    if not extra:
+        return view.reshape(len(x), groups, depth, -1)
+    buffer = np.empty((len(x), groups, depth + extra, volume(view.shape[3 + len(windows.kernel) :])), x.dtype)
+    np.copyto(buffer[:, :, :depth].reshape(view.shape), view)
+    return buffer
+
+
+def _forward_channels_first(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, groups: int, out: np.ndarray
+) -> np.ndarray:
+    each, depth = len(w) // groups, volume(w.shape[1:])
+    matrix = w.reshape(groups, each, depth)
+    # A row of ones in the windows adds the bias within the product; with a 1x1 kernel there is no copy.
+    extra = int(bias is not None and not _pointwise(windows))
+    if extra and bias is not None:
+        matrix = np.concatenate((matrix, bias.reshape(groups, each, 1)), axis=2)
+    flat = out.reshape(len(x), groups, each, -1)
+    row = volume(windows.output[1:])
+
+    def work(block: tuple[slice, slice]) -> None:
+        images, rows = block
+        columns = _columns_first(x[images], windows, rows, groups, extra)
+        if extra:
+            columns[:, :, depth] = 1
+        target = flat[images, :, :, rows.start * row : rows.stop * row]
+        np.matmul(matrix, columns, out=target)
+        if bias is not None and not extra:
+            target += bias.reshape(groups, each, 1)
+
+    _threads.share(work, blocks(len(x), windows.output[0], _row_bytes(x, w, windows, groups)))
+    return out

@@ -1,0 +1,255 @@
+"""Max, average and adaptive pooling over one to three spatial dimensions, and their gradients.
+
+Arrays in, arrays out. An input is (N, C, *spatial) or, without a batch, (C, *spatial). Every function exists
+for one, two and three spatial dimensions under PyTorch's name, with the parameters of PyTorch's schema; what
+is given for each dimension (kernel_size, stride, ...) is a sequence of as many integers or one integer for
+all of them, and an empty stride means the kernel's size. An index is a position in an input's flattened
+spatial dimensions, int64. Averages of float16 and bfloat16 are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from gradloom.kernels import _pool_arguments as arguments
+from gradloom.kernels import _pool_windows as over
+from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, volume
+
+Ints = int | Sequence[int]
+
+
+@np.errstate(all="ignore")
+def max_pool_with_indices(
+    dims: int,
+    self: np.ndarray,
+    kernel_size: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest element of every window and its index; of equal ones the first, but the last NaN if there
+    is one.
+
+    Raises RuntimeError for a rank, sizes or settings that give no windows, NotImplementedError for bool and
+    complex.
+    """
+    name = f"max_pool{dims}d"
+    lead = arguments.leading(name, self, dims)
+    arguments.refuse(name, self.dtype, "bc")
+    windows = arguments.describe(name, self, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    x = np.ascontiguousarray(self).reshape(-1, *windows.size)
+    out, indices = over.maximum(x, windows)
+    return out.reshape(*lead, *windows.output), indices.reshape(*lead, *windows.output)
+
+
+@np.errstate(all="ignore")
+def max_pool_with_indices_backward(
+    dims: int,
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    indices: np.ndarray,
+) -> np.ndarray:
+    """The gradient of `self`: every element of grad_output added at its index, which is all that this needs;
+    the window settings are accepted as in PyTorch. Raises RuntimeError if grad_output and indices differ in
+    shape."""
+    return _scatter(f"max_pool{dims}d_backward", dims, grad_output, self, indices)
+
+
+@np.errstate(all="ignore")
+def avg_pool(
+    dims: int,
+    self: np.ndarray,
+    kernel_size: Ints,
+    stride: Ints = (),
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> np.ndarray:
+    """The mean of every window: its sum divided by `divisor_override`, or by the number of its elements,
+    those of the padding included if `count_include_pad`. Integers are divided as in C, towards zero.
+
+    Raises RuntimeError as max_pool_with_indices does and for a zero divisor, NotImplementedError for bool and
+    complex.
+    """
+    name = f"avg_pool{dims}d"
+    lead = arguments.leading(name, self, dims)
+    arguments.refuse(name, self.dtype, "bc")
+    windows = arguments.describe(name, self, dims, kernel_size, stride, padding, 1, ceil_mode)
+    divisor = arguments.divisor(windows, count_include_pad, divisor_override)
+    total = over.add(self.reshape(-1, *windows.size), windows, compute_dtype(self.dtype))
+    if total.dtype.kind in "iu":
+        quotient = np.abs(total) // np.abs(divisor) * np.sign(total) * np.sign(divisor)
+    else:
+        quotient = np.divide(total, np.asarray(divisor, total.dtype), out=total)
+    return quotient.astype(self.dtype, copy=False).reshape(*lead, *windows.output)
+
+
+@np.errstate(all="ignore")
+def avg_pool_backward(
+    dims: int,
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> np.ndarray:
+    """The gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape
+    than its result."""
+    windows = arguments.describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
+    if grad_output.shape != (*self.shape[:-dims], *windows.output):
+        expected = [*self.shape[:-dims], *windows.output]
+        raise RuntimeError(f"expected grad_output of shape {expected}, but got {list(grad_output.shape)}")
+    divisor = arguments.divisor(windows, count_include_pad, divisor_override)
+    dtype = compute_dtype(grad_output.dtype)
+    each = grad_output.astype(dtype, copy=False) / np.asarray(divisor, dtype)
+    grad = over.spread(each.reshape(-1, *windows.output), windows)
+    return grad.reshape(self.shape).astype(grad_output.dtype, copy=False)
+
+
+@np.errstate(all="ignore")
+def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndarray:
+    """The mean of output_size windows that share out the input: window i of O over S elements has the
+    elements from floor(i S / O) to ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError;
+    RuntimeError for a rank or an output_size that does not fit, and for an input without elements in a
+    dimension other than the batch."""
+    name = f"adaptive_avg_pool{dims}d"
+    lead, output = arguments.shared_out(name, self, dims, output_size)
+    arguments.refuse(name, self.dtype, "bciu")
+    total = self.astype(compute_dtype(self.dtype), copy=False)
+    for axis, size in enumerate(output, -dims):
+        total = over.adaptive_mean(total, axis, size)
+    return total.astype(self.dtype, copy=False).reshape(*lead, *output)
+
+
+@np.errstate(all="ignore")
+def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray) -> np.ndarray:
+    """The gradient of `self`; raises RuntimeError if grad_output and self have different ranks or leading
+    sizes."""
+    if grad_output.shape[:-dims] != self.shape[:-dims]:
+        raise RuntimeError(
+            f"expected grad_output with leading sizes {list(self.shape[:-dims])}, "
+            f"but got {list(grad_output.shape)}"
+        )
+    grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)
+    for axis in range(-dims, 0):
+        wide = np.zeros((*grad.shape[:axis], self.shape[axis], *grad.shape[axis:][1:]), grad.dtype)
+        for i, part in enumerate(over.shares(self.shape[axis], grad_output.shape[axis])):
+            wide[over.select(axis, part)] += grad[over.select(axis, slice(i, i + 1))] / (
+                part.stop - part.start
+            )
+        grad = wide
+    return grad.astype(grad_output.dtype, copy=False)
+
+
+@np.errstate(all="ignore")
+def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[np.ndarray, np.ndarray]:
+    """The largest elements and their indices of the windows that adaptive_avg_pool describes; ties, NaN and
+    errors as there and in max_pool_with_indices."""
+    name = f"adaptive_max_pool{dims}d"
+    lead, output = arguments.shared_out(name, self, dims, output_size)
+    arguments.refuse(name, self.dtype, "bciu")
+    size = self.shape[-dims:]
+    x = np.ascontiguousarray(self).reshape(volume(lead), *size)
+    kernel = tuple(n // max(1, o) for n, o in zip(size, output, strict=True))
+    even = all(k * o == n for k, o, n in zip(kernel, output, size, strict=True))
+    if even and volume(kernel) <= 16:  # many small windows: all at once instead of one after the other
+        windows = Windows(size, kernel, kernel, (0,) * dims, (1,) * dims, output)
+        out, indices = over.maximum(x, windows)
+    else:
+        out, indices = over.adaptive_maximum(x, output)
+    return out.reshape(*lead, *output), indices.reshape(*lead, *output)
+
+
+@np.errstate(all="ignore")
+def adaptive_max_pool_backward(
+    dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    """The gradient of `self`; see max_pool_with_indices_backward."""
+    return _scatter(f"adaptive_max_pool{dims}d_backward", dims, grad_output, self, indices)
+
+
+def max_unpool(
+    dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
+) -> np.ndarray:
+    """Zeros of (N, C, *output_size) with the elements of `self` at their indices, of several at one index the
+    last.
+
+    `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not needed. Raises RuntimeError for
+    indices of another shape or dtype and for an index outside the output.
+    """
+    output = as_tuple(output_size, dims, "output_size")
+    if indices.dtype != np.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
+    if indices.shape != self.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) "
+            f"but got indices tensor with shape: {list(indices.shape)}"
+        )
+    lead = arguments.leading(f"max_unpool{dims}d", self, dims)
+    wrong = indices[(indices < 0) | (indices >= volume(output))]
+    if wrong.size:
+        raise RuntimeError(
+            f"Found an invalid max index: {wrong[0]} "
+            f"(output volumes are of size {'x'.join(map(str, output))})"
+        )
+    out = np.zeros((volume(lead), volume(output)), self.dtype)
+    rows = np.arange(len(out))[:, None]
+    out[rows, indices.reshape(len(out), volume(self.shape[-dims:]))] = (
+        self.reshape(len(out), -1) if self.size else 0
+    )
+    return out.reshape(*lead, *output)
+
+
+def _scatter(
+    name: str, dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    if grad_output.shape != indices.shape or grad_output.shape[:-dims] != self.shape[:-dims]:
+        raise RuntimeError(
+            f"{name}: grad_output {list(grad_output.shape)}, indices {list(indices.shape)} and input "
+            f"{list(self.shape)} do not belong together"
+        )
+    planes = volume(self.shape[:-dims])
+    values = grad_output.astype(compute_dtype(grad_output.dtype), copy=False).reshape(
+        planes, -1 if planes else 0
+    )
+    grad = over.scatter_add(values, indices.reshape(values.shape), volume(self.shape[-dims:]))
+    return grad.reshape(self.shape).astype(grad_output.dtype, copy=False)
+
+
+_all_dims = (1, 2, 3)
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
+    partial(max_pool_with_indices, dims) for dims in _all_dims
+)
+max_pool1d_with_indices_backward, max_pool2d_with_indices_backward, max_pool3d_with_indices_backward = (
+    partial(max_pool_with_indices_backward, dims) for dims in _all_dims
+)
+avg_pool1d, avg_pool2d, avg_pool3d = (partial(avg_pool, dims) for dims in _all_dims)
+avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (
+    partial(avg_pool_backward, dims) for dims in _all_dims
+)
+adaptive_avg_pool1d, _adaptive_avg_pool2d, _adaptive_avg_pool3d = (
+    partial(adaptive_avg_pool, dims) for dims in _all_dims
+)
+adaptive_avg_pool1d_backward, _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward = (
+    partial(adaptive_avg_pool_backward, dims) for dims in _all_dims
+)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    partial(adaptive_max_pool, dims) for dims in _all_dims
+)
+adaptive_max_pool1d_backward, adaptive_max_pool2d_backward, adaptive_max_pool3d_backward = (
+    partial(adaptive_max_pool_backward, dims) for dims in _all_dims
+)
+max_unpool1d, max_unpool2d, max_unpool3d = (partial(max_unpool, dims) for dims in _all_dims)
