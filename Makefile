@@ -8,7 +8,7 @@ BENCH_ARGS ?=
 
 VENV := .venv
 TORCH_VENV := .venv-torch
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --editable
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
