@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .derivative_keys import FormulaLine
+from .derivative_keys import NON_DIFFERENTIABLE, FormulaLine
 from .derivative_model import Derivative, DifferentiableInput, Gradient, Output, SavedAttribute
 from .derivative_scope import backward_scope
 from .formula import Formula, FormulaError
@@ -16,7 +16,7 @@ from .formula_saving import Capture, list_size, needs, write_backward
 from .formula_scope import Callables, Kind, Role
 from .schema import FunctionSchema
 
-NON_DIFFERENTIABLE, NOT_IMPLEMENTED = "non_differentiable", "not_implemented"
+NOT_IMPLEMENTED = "not_implemented"
 _FORWARD_ONLY = ("auto_linear", "auto_element_wise")
 
 

@@ -12,7 +12,7 @@ is J * tangent, for real and for holomorphic functions alike.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .derivative_backward import Backward, not_implemented_reason
@@ -26,6 +26,16 @@ from .formula_scope import Callables, Kind, Role
 from .schema import FunctionSchema
 
 LINEAR, ELEMENT_WISE = "auto_linear", "auto_element_wise"
+
+
+def linear_call(schema: FunctionSchema, inputs: Collection[str]) -> str:
+    """The call of an operator with the tangents of `inputs` in their places."""
+    parts = []
+    for argument in schema.inputs:
+        name = argument.python_name
+        value = f"{name}_t" if name in inputs else name
+        parts.append(f"{name}={value}" if argument.kwarg_only else value)
+    return f"{OPERATORS}.{schema.name.unambiguous}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +98,11 @@ class ForwardAnalysis:
         if missing:
             message = f"`{LINEAR}`, but `{missing[0]}`, which the operator writes to, has no formula"
             raise line.text.error(message, f"give `{missing[0]}` a formula, or write the forward formula out")
-        parts = []
-        for argument in self.schema.inputs:
-            name = argument.python_name
-            value = f"{name}_t" if name in tangents else name
-            parts.append(f"{name}={value}" if argument.kwarg_only else value)
         functional = self.schema.as_functional()
         if functional.name.base not in self.callables.operators:
             message = f"`{LINEAR}` needs an operator `{functional.name.base}` that writes to nothing"
             raise line.text.error(message, "write the formula out")
-        text = f"{OPERATORS}.{functional.name.unambiguous}({', '.join(parts)})"
+        text = linear_call(functional, tangents)
         return ForwardDerivative(line.of, text, line.word, LINEAR, self.tangents(self.inputs))
 
     def element_wise(self, line: FormulaLine) -> ForwardDerivative:

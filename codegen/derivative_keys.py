@@ -21,6 +21,7 @@ from .text import Entry, Node, Text, TextList
 
 NAME, DISPATCH, DIFFERENTIABILITY = "name", "dispatch", "output_differentiability"
 DEFAULT = "Default"
+NON_DIFFERENTIABLE = "non_differentiable"
 _BACKENDS = (
     "CPU", "CUDA", "HIP", "XLA", "MTIA", "MAIA", "MPS", "XPU", "HPU", "Lazy", "Meta", "IPU", "Functionality",
     "Other", "NestedTensor", "PrivateUse1", "PrivateUse2", "PrivateUse3",
@@ -129,7 +130,8 @@ def _section(
         if not all(name.value for name in names):
             raise key.error(f"an empty name in the key `{shorten(word)}`", "remove the comma too many")
         for name in names:
-            _check_name(name, schema, arguments, returns)
+            if name.value not in arguments or not _says_non_differentiable(value):
+                _check_name(name, schema, arguments, returns)
             if name.value in seen:
                 hint = f"it has one in line {seen[name.value].line}; remove one of them"
                 raise name.error(f"a second formula for `{name.value}`", hint)
@@ -140,6 +142,11 @@ def _section(
             raise key.error("inputs and outputs in one key", "write one key for inputs and one for outputs")
         (inputs if kinds.pop() else outputs).append(line)
     return Section(dispatch_key, tuple(inputs), tuple(outputs), fields.get(DIFFERENTIABILITY), place)
+
+
+def _says_non_differentiable(value: Node) -> bool:
+    """Which is true of every argument, whatever its type."""
+    return isinstance(value, Text) and value.value.strip() == NON_DIFFERENTIABLE
 
 
 def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns: tuple[str, ...]) -> None:

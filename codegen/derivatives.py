@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .derivative_backward import analyse_backward, parse_lines
-from .derivative_forward import analyse_forward
+from .derivative_forward import LINEAR, analyse_forward, linear_call
 from .derivative_keys import DEFAULT, NAME, Section, sections
 from .derivative_model import (
     Derivative,
@@ -286,7 +286,10 @@ def _join(functions: NativeFunctions, infos: dict[str, dict[str, Differentiabili
 
 def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema) -> DifferentiabilityInfo:
     """The copy variant of a view has a node class of its own, which PyTorch calls `ExpandBackward0_copy`."""
-    return replace(info, schema=schema, name=str(schema), node=info.node and f"{info.node}_copy")
+    linear = linear_call(schema, [i.name for i in info.inputs])
+    forward = tuple(replace(f, formula=linear) if f.kind == LINEAR else f for f in info.forward)
+    node = info.node and f"{info.node}_copy"
+    return replace(info, schema=schema, name=str(schema), node=node, forward=forward)
 
 
 def _strategy(

@@ -23,7 +23,7 @@ from typing import Any
 
 from .formula_words import FormulaError, check_words
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Formula", "FormulaError", "parse"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "Formula", "FormulaError", "constant_int", "parse"]
 
 MAX_LENGTH = 2_000  # characters of a formula
 MAX_DEPTH = 40  # nodes within nodes; the deepest of PyTorch's own formulas is below 15
@@ -116,6 +116,18 @@ def parse(text: str) -> Formula:
     formula = Formula(line, tree, shift)
     _check_nodes(formula)
     return formula
+
+
+def constant_int(node: ast.expr) -> int | None:
+    """The value of an integer literal, negative ones included; None for every other expression."""
+    if (
+        isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+    ):
+        value = node.operand.value
+        return -value if type(value) is int else None
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
 def _too_deep(line: str) -> FormulaError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .formula import FormulaError
-from .formula_context import BUILTINS, SAVE_IF, STANDALONE, Names
+from .formula_context import BUILTINS, MATH, SAVE_IF, STANDALONE, Names
 from .formula_metadata import (
     ATTRIBUTE_NAMES,
     DTYPE_ATTRIBUTES,
@@ -30,6 +30,12 @@ class Calls(Names):
         namespace = self._namespace_of(node)
         if namespace is not None:
             raise self.formula.error(node, f"`{self.formula.source(node)}` is a function", "call it")
+        if self.is_math(node):
+            if node.attr not in MATH:
+                hint = f"it has the constants {', '.join(f'`{name}`' for name in MATH)}"
+                raise self.formula.attribute_error(node, f"formulas have no `math.{node.attr}`", hint)
+            self.constants[node] = MATH[node.attr]
+            return Kind.NUMBER
         kind = self.visit(node.value)
         if kind is Kind.DTYPE and node.attr in DTYPE_ATTRIBUTES | DTYPE_METHODS:
             if node.attr in DTYPE_METHODS:
@@ -87,6 +93,9 @@ class Calls(Names):
         if isinstance(node.func, ast.Name):
             return self._function_call(node, node.func)
         assert isinstance(node.func, ast.Attribute)  # formula.py accepts calls of nothing else
+        if self.is_math(node.func):
+            hint = "write an operator's method, or a power such as `x ** 0.5`"
+            raise self.formula.error(node.func, f"formulas have no `math.{node.func.attr}`", hint)
         namespace = self._namespace_of(node.func)
         if namespace is None:
             return self._method_call(node, node.func)

@@ -30,6 +30,9 @@ _CONSTANTS = {
 }
 
 
+MATH = {"pi": "3.141592653589793", "e": "2.718281828459045", "inf": 'float("inf")', "nan": 'float("nan")'}
+
+
 @dataclass(frozen=True, slots=True)
 class GradientUse:
     """A gradient in a formula. `how`: 'passed' (as it is, to a helper), 'tested' (`is None`), 'computed'."""
@@ -50,6 +53,7 @@ class Names:
         self.variables: dict[ast.Name, Variable] = {}
         self.operators: dict[ast.AST, Operator] = {}
         self.helpers: dict[str, Helper] = {}
+        self.constants: dict[ast.Attribute, str] = {}
         self.gradients: list[GradientUse] = []
         self.locals: dict[str, Variable] = {}
         self.how: dict[ast.AST, str] = {}
@@ -62,6 +66,11 @@ class Names:
     def resolve(self, node: ast.expr) -> Kind:
         """The kind of an expression, after resolving what is in it."""
         raise NotImplementedError
+
+    def is_math(self, node: ast.Attribute) -> bool:
+        """Whether it is `math.<something>`, and `math` is no variable."""
+        base = node.value
+        return isinstance(base, ast.Name) and base.id == "math" and base.id not in self.scope.variables
 
     def visit_all(self, nodes: Sequence[ast.expr]) -> list[Kind]:
         return [self.visit(node) for node in nodes]

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .formula import Formula
+from .formula import Formula, constant_int
 from .formula_calls import Calls
-from .formula_context import GradientUse
+from .formula_context import BUILTINS, GradientUse
 from .formula_metadata import metadata_read
 from .formula_scope import Helper, Kind, Operator, Role, Scope, Variable
 
@@ -31,6 +31,7 @@ class Resolved:
         variables: what each name that reads a variable refers to.
         operators: what each called function name (a Name, or an Attribute of a namespace) refers to.
         helpers: the helpers that are called, by name.
+        constants: the text of each constant, such as `math.pi`.
         gradients: every use of a gradient, in the order of the text.
     """
 
@@ -40,6 +41,7 @@ class Resolved:
     variables: Mapping[ast.Name, Variable]
     operators: Mapping[ast.AST, Operator]
     helpers: Mapping[str, Helper]
+    constants: Mapping[ast.Attribute, str]
     gradients: tuple[GradientUse, ...]
 
     def first(self, *roles: Role) -> ast.Name | None:
@@ -69,6 +71,7 @@ def resolve(formula: Formula, scope: Scope) -> Resolved:
         resolver.variables,
         resolver.operators,
         resolver.helpers,
+        resolver.constants,
         tuple(gradients),
     )
 
@@ -176,7 +179,7 @@ class _Resolver(Calls):
         base = node.value
         self.variables[base] = variable  # type: ignore[index]
         self.kinds[base] = variable.kind
-        index = _constant_index(node.slice)
+        index = constant_int(node.slice)
         if variable.size is None:
             self.visit(node.slice)
             if variable.role is Role.GRADIENTS:
@@ -226,7 +229,8 @@ class _Resolver(Calls):
 
     def _define(self, target: ast.Name, kind: Kind) -> None:
         name = target.id
-        if name in self.scope.variables or name in self.locals or name in self.functions():
+        taken = (self.scope.variables, self.locals, self.callables.helpers, BUILTINS)
+        if any(name in names for names in taken):
             raise self.formula.error(
                 target, f"`{name}` is a name already", "choose another name for the variable"
             )
@@ -239,17 +243,6 @@ def _common(kinds: list[Kind]) -> Kind:
 
 def _element_kind(kind: Kind) -> Kind:
     return {Kind.TENSORS: Kind.TENSOR, Kind.NUMBERS: Kind.NUMBER}.get(kind, Kind.UNKNOWN)
-
-
-def _constant_index(node: ast.expr) -> int | None:
-    if (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-    ):
-        value = node.operand.value
-        return -value if type(value) is int else None
-    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
 _RULES: dict[type[ast.expr], Callable[[_Resolver, Any], Kind]] = {

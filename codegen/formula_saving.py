@@ -11,8 +11,9 @@ rewritten parts stays as its author spelled it.
 
 Metadata that PyTorch shows as a public `_saved_<field>` (sizes, strides, number of elements and of
 dimensions) is always a field of its own; other metadata (dtype, device, whether it is None) is read from the
-tensor where the same formula needs the tensor anyhow. One size is kept alone only where it is read
-unconditionally, since reading it might fail for a tensor of fewer dimensions.
+tensor where the same formula needs the tensor anyhow. One size is kept alone. It is read when the
+operator runs, whether or not the formula will come to it, so a read that a condition guards must not fail for
+a tensor of fewer dimensions: at a literal index it gives None there, otherwise all sizes are kept.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .formula import constant_int
 from .formula_context import SAVE_IF
 from .formula_metadata import DEVICE, DTYPE, NUMBER_METHODS, SIZES, Metadata, Read, metadata_read
 from .formula_names import Resolved
@@ -142,6 +144,9 @@ class _Writer:
         return None
 
     def attribute(self, node: ast.Attribute) -> str | None:
+        constant = self.resolved.constants.get(node)
+        if constant is not None:
+            return constant
         operator = self.resolved.operators.get(node)
         return f"{OPERATORS}.{operator.name}" if operator is not None else self.read(node)
 
@@ -207,7 +212,7 @@ class _Writer:
 
     def capture_whole(self, variable: Variable, condition: str | None = None) -> str:
         type_ = variable.type or Base("Tensor")
-        is_public = variable.kind is not Kind.DTYPE
+        is_public = variable.kind is not Kind.DTYPE and str(type_) != "bool?"  # PyTorch has no getter for it
         return self.capture(
             Capture(variable.name, variable.of, variable.name, type_, True, is_public, condition)
         )
@@ -232,28 +237,28 @@ class _Writer:
         variable = self.saved_tensor(read.base)
         if variable is None or (variable.of in self.whole and not read.metadata.is_public):
             return self.respell(node)
-        if read.index is not None and read.metadata is SIZES and self.is_plain_index(read.index, variable):
-            return self.one_size(variable, read.index)
+        if read.index is not None and read.metadata is SIZES:
+            one = self.one_size(variable, read.index)
+            if one is not None:
+                return one
         field = self.capture_metadata(variable, read.metadata, read.metadata.is_public)
         index = "" if read.index is None else f"[{self.write(read.index)}]"
         return f"{field}{index}{read.rest}"
 
-    def is_plain_index(self, index: ast.expr, variable: Variable) -> bool:
-        """Whether one size can be kept alone: at a number or an argument, and read in any case."""
-        if variable.is_optional or not self.unconditional:
-            return False
-        if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
-            index = index.operand
-            return isinstance(index, ast.Constant) and type(index.value) is int
-        if isinstance(index, ast.Constant):
-            return type(index.value) is int
+    def one_size(self, variable: Variable, index: ast.expr) -> str | None:
+        """The field of one size, where it can be kept alone: at a literal index, or at an argument."""
+        number = constant_int(index)
         argument = self.resolved.variables.get(index) if isinstance(index, ast.Name) else None
-        return argument is not None and argument.role is Role.ARGUMENT and not argument.is_optional
-
-    def one_size(self, variable: Variable, index: ast.expr) -> str:
+        named = argument is not None and argument.role is Role.ARGUMENT and not argument.is_optional
+        if variable.is_optional or (number is None and not (named and self.unconditional)):
+            return None
         text = self.formula.source(index).replace(" ", "")
         name = f"{variable.name}_sym_argsize_{text.replace('-', 'minus_')}"
-        return self.capture(Capture(name, variable.of, f"{variable.name}.shape[{text}]", Base("int"), False))
+        read = f"{variable.name}.shape[{text}]"
+        if number is not None and not self.unconditional:
+            dims = -number if number < 0 else number + 1
+            read = f"{read} if {variable.name}.dim() >= {dims} else None"
+        return self.capture(Capture(name, variable.of, read, Base("int"), False))
 
     def respell(self, node: ast.expr) -> str | None:
         """C++ spellings of metadata, in Python."""
