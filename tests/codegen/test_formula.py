@@ -264,7 +264,10 @@ def test_wrap_opt_if_saves_under_a_condition():
     scope = scope_of(schema)
     mask = Variable("grad_input_mask", Kind.NUMBERS, Role.MASK, size=2)
     scope = Scope({**scope.variables, "grad_input_mask": mask}, {}, scope.callables)
-    text = "(grad * wrap_opt_if(other, grad_input_mask[0] and flag), grad * wrap_opt_if(self, grad_input_mask[1]))"
+    text = (
+        "(grad * wrap_opt_if(other, grad_input_mask[0] and flag), "
+        "grad * wrap_opt_if(self, grad_input_mask[1]))"
+    )
     result = write_backward(resolve(parse(text), scope), ("self", "other"))
     assert result.text == "(grad * other, grad * self)"
     assert {c.name: c.condition for c in result.captures} == {
@@ -294,8 +297,9 @@ def test_substitutions_replace_names_and_keep_metadata_in_place():
     "text",
     [
         "eval('1')", "open('x')", "getattr(grad, 'x')", "exec('1')", "compile('1', '', 'exec')", "globals()",
-        "grad.data", "grad.numpy()", "grad._array", "grad.grad_fn", "grad.backward()", "grad.register_hook(helper)",
-        "grad.share_memory_()", "type(grad)", "self.__reduce__()", "helper.__globals__", "linalg.inv.__globals__",
+        "grad.data", "grad.numpy()", "grad._array", "grad.grad_fn", "grad.backward()", "grad.share_memory_()",
+        "grad.register_hook(helper)",
+        "type(grad)", "self.__reduce__()", "helper.__globals__", "linalg.inv.__globals__",
         "ops.exp(grad)", "np.exp(grad)", "gradloom.exp(grad)", "math.sqrt(2)", "self_t", "dim.real.sum()",
         "'%s' % grad", "'a'.join(grad)", "tensors.append(grad)", "[g for grad in tensors]", "print(grad)",
     ],
