@@ -51,8 +51,15 @@ class Parameter(Tensor):
         )
 
 
-class Buffer(Tensor):
+class _BufferMeta(type(Tensor)):
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that a module registers as a buffer when it is assigned as an attribute.
+
+    It is a plain tensor that only carries a mark, so that operators take their common path.
 
     Args:
         data: tensor of any shape whose values are shared; None makes an empty one-dimensional tensor.
@@ -61,19 +68,10 @@ class Buffer(Tensor):
 
     def __new__(cls, data=None, *, persistent=True):
         data = gl.empty(0) if data is None else data
-        buffer = Tensor._make_subclass(cls, data.detach(), data.requires_grad)
+        buffer = data.detach().requires_grad_(data.requires_grad)
         buffer.persistent = persistent
+        buffer._is_buffer = True
         return buffer
-
-    def __deepcopy__(self, memo):
-        done = memo.get(id(self))
-        if done is None:
-            done = memo[id(self)] = type(self)(self.detach().clone(), persistent=self.persistent)
-            done.requires_grad_(self.requires_grad)
-        return done
-
-    def __reduce_ex__(self, protocol):
-        return _rebuild_buffer, (type(self), self.data, self.requires_grad, self.persistent)
 
 
 def _attributes(tensor):
@@ -94,7 +92,3 @@ def _rebuild_parameter(kind, data, requires_grad, _hooks, attributes):
     if attributes:
         parameter.__dict__.update(attributes)
     return parameter
-
-
-def _rebuild_buffer(kind, data, requires_grad, persistent):
-    return kind(data.requires_grad_(requires_grad), persistent=persistent)

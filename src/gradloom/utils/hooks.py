@@ -213,8 +213,6 @@ def _replaced_by(answer, gradients, what, name):
     """The gradients to go on with: the hook's answer if it gave any, checked for their number."""
     if answer is None:
         return gradients
-    if not isinstance(answer, tuple):
-        answer = (answer,)
     if len(answer) != len(gradients):
         raise RuntimeError(
             f"{what} returned an invalid number of {name}, got {len(answer)}, but expected {len(gradients)}"
