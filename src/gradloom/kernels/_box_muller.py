@@ -96,8 +96,11 @@ def _log(u, work):
 
     x[...] = u
     _fused(wide, x, _LOG[0], _LOG[1], y)
-    for coefficient in _LOG[2:]:
+    for coefficient in _LOG[2:-1]:
         _fused(wide, wide, x, coefficient, y)
+    np.multiply(wide, x, out=wide)
+    np.add(wide, _LOG[-1], out=wide)
+    y[...] = wide
     np.multiply(y, u, out=y)
 
     wide[...] = y
@@ -215,20 +218,14 @@ def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
         mean, std: rounded to float32 for a float32 array, as PyTorch does.
     """
     groups = uniforms.reshape(-1, 2, 8)
+    count, step = groups.shape[0], _PAIRS // 8
     if uniforms.dtype == np.float64:
-
-        def transform(part):
-            _transform64(groups[part], mean, std)
+        for start in range(0, count, step):  # mostly under the interpreter's lock: threads would not help
+            _transform64(groups[start : start + step], mean, std)
+    elif count <= step:
+        _transform32(groups, _single(mean), _single(std))
     else:
-        mean, std = _single(mean), _single(std)
-
-        def transform(part):
-            _transform32(groups[part], mean, std)
-
-    if groups.shape[0] <= _PAIRS // 8:
-        transform(slice(None))
-    else:
-        share(transform, chunks(groups.shape[0], _PAIRS // 8))
+        share(lambda part: _transform32(groups[part], _single(mean), _single(std)), chunks(count, step))
 
 
 def box_muller_pairs(uniforms: np.ndarray, exact: bool) -> np.ndarray:

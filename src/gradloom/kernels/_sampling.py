@@ -15,9 +15,9 @@ def multinomial(stream: Stream, weights: np.ndarray, count: int, replacement: bo
     """Indices drawn with the probabilities that each row's weights give: `torch.multinomial`.
 
     Without replacement, and for a single draw, the weights are divided by exponential numbers and the largest
-    quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16 and
-    bfloat16. (There PyTorch's choice is that of its partial sort.) With replacement a uniform number is looked
-    up in the cumulated distribution.
+    quotients win (Efraimidis and Spirakis 2006), the lower index where two are equal, as happens in float16
+    and bfloat16. (There PyTorch's choice is that of its partial sort.) With replacement a uniform number is
+    looked up in the cumulated distribution.
 
     Args:
         weights: floating, (categories,) or (rows, categories), each row of positive sum.

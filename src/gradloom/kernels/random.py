@@ -98,17 +98,27 @@ def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.
 
 
 def _below(draw, dtype, low, high):
-    """`draw` in `dtype`, with `low` in place of numbers that rounding has brought up to `high`."""
+    """`draw` with `low` in place of numbers that rounding, in the end to `dtype`, brings up to `high`."""
     low, high = np.array([low, high]).astype(dtype)
+    half = dtype.char in "eE"
+    if half:
+        low, high = np.float32(low), _first_rounded_to(high)
 
     def bounded(n):
-        values = draw(n).astype(dtype, copy=False)
-        at_limit = values == high
+        values = draw(n)
+        at_limit = values >= high if half else values == high
         if at_limit.any():
             values[at_limit] = low
         return values
 
     return bounded
+
+
+def _first_rounded_to(value) -> np.float32:
+    """The smallest float32 that the half type of `value` rounds to `value`."""
+    below = np.nextafter(value, value.dtype.type(-np.inf))
+    middle = np.float32((float(below) + float(value)) / 2)
+    return middle if middle.astype(value.dtype) == value else np.nextafter(middle, np.float32(np.inf))
 
 
 def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
