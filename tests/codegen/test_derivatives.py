@@ -4,6 +4,8 @@ Error messages are in errors/. What PyTorch's own file gives is compared in test
 """
 
 import ast
+import re
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,7 @@ def load(tmp_path):
         functions = native_functions.load(tmp_path / "native_functions.yaml", package=package)
         return derivatives.load(tmp_path / "derivatives.yaml", functions, package=package)
 
+    load.package = package
     return load
 
 
@@ -548,3 +551,35 @@ def test_facts_are_frozen(info):
     with pytest.raises(AttributeError):
         found.node = "Other"
     assert hash(found.inputs[0]) == hash(info(UNARY, "self: grad").inputs[0])
+
+
+def test_the_examples_in_the_documentation(load):
+    """Every YAML block of the page loads; helpers are whatever the formulas call."""
+    page = (Path(__file__).parents[2] / "docs" / "yaml-derivatives.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    text = "".join(blocks)
+    schemas = re.findall(r"^- name: (.*)$", text, re.MULTILINE)
+    known = {s.partition("(")[0].partition(".")[0] for s in schemas}
+    needed = [s for s in DOCUMENTED if s.partition("(")[0] not in known]
+    helpers = {
+        h for h in re.findall(r"\b([a-z]\w+)\(", text) if "_backward" in h or "_jvp" in h or "_grad" in h
+    }
+    assert len(schemas) > 25
+    (load.package / "formulas" / "page.py").write_text(
+        "".join(f"def {h}(*args): pass\n" for h in sorted(helpers))
+    )
+    natives = [
+        f"- func: {s}\n  variants: {variants(s)}\n  kernel: elementwise.foo\n" for s in (*schemas, *needed)
+    ]
+    found = load(text, *(n for n in natives if "func: exp(" not in n))
+    assert all(found[s.partition("(")[0]].strategy in ("formula", "not_differentiable") for s in schemas)
+
+
+DOCUMENTED = (
+    "zeros(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    "zeros_like(Tensor self) -> Tensor",
+)
+
+
+def variants(schema):
+    return "function, method" if re.search(r"Tensor(\(.*?\))? self", schema) else "function"
