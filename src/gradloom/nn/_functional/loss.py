@@ -57,12 +57,16 @@ def _same_shape(input, target):
     return gl.broadcast_tensors(input, target)
 
 
-def _weighted(loss, weight, reduction):
-    """A weighted element-wise loss; its mean is taken relative to the sum of the weights."""
-    weighted = loss * weight
-    if reduction == "mean":
-        return weighted.sum() / weight.expand_as(loss).sum()
-    return _reduced(weighted, reduction)
+def _weighted(loss, weight):
+    if weight.shape != loss.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return loss * weight
+
+
+def _weighted_mean(loss, weight, reduction):
+    """A weighted element-wise loss, reduced; its mean is taken relative to the sum of the weights."""
+    weighted = _weighted(loss, weight)
+    return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
 
 
 def nll_loss(
@@ -107,7 +111,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "me
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.mse_loss(input, target, number)
-    return _weighted(ops.mse_loss(input, target, 0), weight, reduction)
+    return _weighted_mean(ops.mse_loss(input, target, 0), weight, reduction)
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
@@ -116,7 +120,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mea
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.l1_loss(input, target, number)
-    return _weighted(ops.l1_loss(input, target, 0), weight, reduction)
+    return _weighted_mean(ops.l1_loss(input, target, 0), weight, reduction)
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0):
@@ -134,7 +138,7 @@ def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weigh
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.huber_loss(input, target, get_enum(reduction), delta)
-    return _weighted(ops.huber_loss(input, target, 0, delta), weight, reduction)
+    return _reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
@@ -246,8 +250,8 @@ def margin_ranking_loss(
 
 def _require_same_dim(what, **tensors):
     if len({tensor.dim() for tensor in tensors.values()}) != 1:
-        sizes = ", ".join(f"{name} with size: {tensor.shape}" for name, tensor in tensors.items())
-        raise RuntimeError(f"{what} : All input tensors should have same dimension but got {sizes} ")
+        sizes = ", ".join(f"{name}: {tensor.shape}" for name, tensor in tensors.items())
+        raise RuntimeError(f"{what} : All input tensors should have same dimension but got sizes: {sizes} ")
 
 
 def cosine_embedding_loss(

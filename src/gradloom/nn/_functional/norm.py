@@ -96,7 +96,7 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
         values *= size
     if values == 1:
         raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
         )
     return ops.group_norm(input, num_groups, weight, bias, eps, True)
 

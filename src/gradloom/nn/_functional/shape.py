@@ -25,23 +25,27 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
 
     `mode` is "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular".
     """
+    dims, count = input.dim(), len(pad)
+    if count % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if count > 2 * dims:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding "
+            f"length {count} and input of dimension {dims}"
+        )
     if mode == "constant":
-        if len(pad) % 2 or len(pad) > 2 * input.dim():
-            raise RuntimeError(
-                "Padding length must be divisible by 2 and at most twice the number of dimensions of the "
-                f"input; got {len(pad)} numbers for {input.dim()} dimensions"
-            )
         return ops.constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if value is not None:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode == "circular":
         return ops._pad_circular(input, pad)
-    spatial = len(pad) // 2
-    if len(pad) % 2 or spatial not in (1, 2, 3) or input.dim() not in (spatial + 1, spatial + 2):
+    spatial = count // 2
+    if spatial not in (1, 2, 3) or dims not in (spatial + 1, spatial + 2):
         raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now"
+            f"Padding size {count} is not supported for {dims}D input tensor: other than constant padding takes "
+            "two numbers for each of the last one to three dimensions, and one or two dimensions before them"
         )
     return getattr(ops, f"{'reflection' if mode == 'reflect' else 'replication'}_pad{spatial}d")(input, pad)
 

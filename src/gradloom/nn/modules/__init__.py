@@ -10,7 +10,7 @@ from gradloom.nn.modules import (
     flatten,
     linear,
     loss,
-    module,  # noqa: F401
+    module,
     normalization,
     padding,
     pooling,
@@ -26,7 +26,7 @@ from gradloom.nn.modules.dropout import *  # noqa: F403
 from gradloom.nn.modules.flatten import *  # noqa: F403
 from gradloom.nn.modules.linear import *  # noqa: F403
 from gradloom.nn.modules.loss import *  # noqa: F403
-from gradloom.nn.modules.module import Module  # noqa: F401
+from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.normalization import *  # noqa: F403
 from gradloom.nn.modules.padding import *  # noqa: F403
 from gradloom.nn.modules.pooling import *  # noqa: F403
