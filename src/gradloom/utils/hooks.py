@@ -11,6 +11,9 @@ import warnings
 import weakref
 from collections import OrderedDict
 
+from gradloom.autograd.grad_mode import is_grad_enabled
+from gradloom.tensor import Tensor
+
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
 
 
@@ -144,10 +147,8 @@ class BackwardHook:
 
     @staticmethod
     def _through_identity(values, hook):
-        import gradloom as gl
-
-        positions = [i for i, value in enumerate(values) if isinstance(value, gl.Tensor)]
-        if not gl.is_grad_enabled() or not any(values[i].requires_grad for i in positions):
+        positions = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+        if not is_grad_enabled() or not any(values[i].requires_grad for i in positions):
             return values, None
         wrapped = _identity_function().apply(*[values[i] for i in positions])
         node = next(tensor.grad_fn for tensor in wrapped if tensor.grad_fn is not None)
