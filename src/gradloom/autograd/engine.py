@@ -37,7 +37,7 @@ class GraphTask:
         self.create_graph = create_graph
         self.plan = plan
         self.callbacks = []
-        self.pending = None     # node -> [edges that have not delivered yet, its gradients so far]
+        self.pending = None     # node -> [edges left, gradients so far, which of them may be added to in place]
         self.node = None        # the node that is running
         self.outer = None
 
@@ -101,7 +101,10 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
 
 
 def _dependencies(root) -> dict:
-    """For each node that can be reached from `root`: [how many edges lead to it, None]."""
+    """For each node that can be reached from `root`: [how many edges lead to it, its buffer (none yet), -1].
+
+    The last is the number of the gradient in the buffer that nobody else holds, so that it may be added to in place.
+    """
     found: dict = {}
     stack = [root]
     pop, push = stack.pop, stack.append
@@ -112,7 +115,7 @@ def _dependencies(root) -> dict:
                 if entry is not None:
                     entry[0] += 1
                 else:
-                    found[node] = [1, None]
+                    found[node] = [1, None, -1]
                     push(node)
     return found
 
@@ -146,6 +149,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     """The loop. It runs once per node, so everything it needs is local, and a node that becomes ready while no other
     is waits in `next_node` rather than in the heap."""
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
+    add = np.add
     ready: list = []
     watched = state.flags & ANOMALY
     while True:
@@ -166,10 +170,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 outputs = hook_calls.after(node, hooks, outputs, grads)
             if not keep_graph:
                 node.release_variables()
-            edges = node.next_edges
-            if len(outputs) != len(edges):
-                outputs = _match_outputs(node, outputs)
-            for (following, nr), grad in zip(edges, outputs):
+            for (following, nr), grad in zip(node.next_edges, outputs):
                 if following is None:
                     continue
                 metadata = following.input_metadata
@@ -177,7 +178,8 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                     array = grad._array
                     if array.shape != metadata[nr + nr] or array.dtype is not metadata[nr + nr + 1]:
                         grad = validate_gradient(grad, metadata[nr + nr], metadata[nr + nr + 1], node,
-                                                 edges.index((following, nr)))
+                                                 node.next_edges.index((following, nr)))
+                        array = grad._array
                 entry = pending[following]
                 left = entry[0] = entry[0] - 1
                 held = entry[1]
@@ -190,14 +192,18 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 elif held[nr] is None:
                     held[nr] = grad
                 elif grad is not None:
-                    accumulate(held, nr, grad)
+                    if entry[2] == nr:
+                        total = held[nr]._array
+                        add(total, array, total)
+                    else:
+                        accumulate(entry, nr, grad)
                 if left == 0:
                     entry[1] = None
                     if next_node is None and not ready:
                         next_node, next_grads = following, held
                     else:
                         heappush(ready, (-following.sequence_nr, following, held))
-            array = grad = outputs = held = grads = None  # what only a buffer holds may be reused in place
+            array = total = grad = outputs = held = grads = None  # what only a buffer holds may be reused in place
         if next_node is None:
             if not ready:
                 return
@@ -209,17 +215,24 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
         next_grads = None
 
 
-def accumulate(held: list, nr: int, grad) -> None:
-    """Add `grad` to gradient `nr` of a buffer, in place if nobody else can see the sum so far."""
-    if state.flags & GRAD_OFF:
+def accumulate(entry: list, nr: int, grad) -> None:
+    """Add `grad` to gradient `nr` of a buffer; in place, from then on too, if nobody else can see the sum so far.
+
+    Args:
+        entry: [edges left, buffer, number of the gradient whose sum only the buffer holds]; see `_dependencies`.
+    """
+    held = entry[1]
+    if state.flags & GRAD_OFF and grad.__class__ is _operators.Tensor:
         total = held[nr]
         array = total._array
         if (getrefcount(total) <= _ALONE[0] and getrefcount(array) <= _ALONE[1] and array.base is None
-                and total.__class__ is _operators.Tensor and grad.__class__ is _operators.Tensor
-                and total._vc is None and array.flags.writeable):
-            np.add(array, grad._array, out=array)
-            return
-    held[nr] = _operators.add(held[nr], grad)
+                and total.__class__ is _operators.Tensor and total._vc is None and array.flags.writeable):
+            np.add(array, grad._array, array)
+        else:
+            held[nr] = _operators.add(total, grad)
+        entry[2] = nr
+    else:
+        held[nr] = _operators.add(held[nr], grad)
 
 
 def _calibrate():
@@ -227,7 +240,8 @@ def _calibrate():
     class Probe:
         __slots__ = ("_array",)
 
-    def look(held, nr, grad):
+    def look(entry, nr, grad):
+        held = entry[1]
         total = held[nr]
         array = total._array
         return getrefcount(total), getrefcount(array)
@@ -236,19 +250,10 @@ def _calibrate():
     probe._array = np.empty(2)
     held = [probe]
     del probe
-    return look(held, 0, None)
+    return look([1, held], 0, None)
 
 
 _ALONE = _calibrate()
-
-
-def _match_outputs(node, outputs):
-    """A node may return more values than it has edges only if the surplus is undefined, as PyTorch allows."""
-    expected = len(node.next_edges)
-    if len(outputs) > expected and all(g is None for g in outputs[expected:]):
-        return outputs[:expected]
-    raise RuntimeError(f"Function {node.name()} returned an invalid number of gradients - got {len(outputs)}, but "
-                       f"expected {expected}")
 
 
 def queue_callback(callback) -> None:
