@@ -633,7 +633,7 @@ def parser_signature(wrapper: Wrapper) -> str:
         if p.number:
             type_ = type_.replace("Tensor", "Tensor|number", 1)
         parts.append(f"{type_} {a.name}" + ("" if a.default is None else f"={a.default}"))
-    tail = ["bool requires_grad=False"] if wrapper.makes_leaf else []
+    tail = ["bool? requires_grad=False"] if wrapper.makes_leaf else []
     if wrapper.has_out:
         count = len(schema.returns)
         tail.append("Tensor? out=None" if count == 1 and not schema.returns[0].type.is_list

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-import warnings
-
 import numpy as np
 
 from ..dispatch import ANOMALY, state
@@ -36,6 +33,7 @@ class detect_anomaly(set_detect_anomaly):
     """Anomaly detection within a `with` block."""
 
     def __init__(self, check_nan: bool = True):
+        import warnings
         warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
                       "enabled for debugging.", stacklevel=2)
         super().__init__(True, check_nan)
@@ -53,6 +51,8 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def remember(node) -> None:
     """Keep the stack of the forward call that makes `node`."""
+    import traceback
+
     if node.hooks is None:
         node.hooks = NodeHooks()
     node.hooks.trace = "".join(traceback.format_list(traceback.extract_stack()[:-2]))
