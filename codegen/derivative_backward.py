@@ -114,13 +114,15 @@ def _derivative(
             name = resolved.formula.source(use.node)
             used.setdefault(name, Gradient(name, use.index))
     count = sum(o.is_differentiable for o in outputs)
+    has_list = any(o.is_list for o in outputs if o.is_differentiable)
     return Derivative(
         inputs=line.of,
         formula=text,
         source=" ".join(line.word.split()),
         gradients=tuple(used.values()),
         uses_all_gradients=any(use.index is None for use in uses),
-        materialize=_materialize(uses, count, any(o.is_list for o in outputs if o.is_differentiable)),
+        materialize=_materialize(uses, count, has_list),
+        defined_by=_defined_by(uses, count, has_list),
         saved=tuple(c.name for c in captures),
         mask=resolved.first(Role.MASK) is not None and "grad_input_mask" in text,
         retain_variables=resolved.first(Role.FLAG) is not None,
@@ -142,9 +144,17 @@ def _materialize(uses: Sequence[GradientUse], count: int, has_list: bool) -> tup
     )
 
 
+def _defined_by(uses: Sequence[GradientUse], count: int, has_list: bool) -> tuple[int, ...]:
+    """The gradients of which one must be defined; empty if they are all, or not known in number."""
+    indices = {use.index for use in uses if use.index is not None}
+    everything = has_list or len(indices) == count or any(use.index is None for use in uses)
+    return () if everything else tuple(sorted(indices))
+
+
 def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) -> None:
     """Where one can see how many values a formula gives, it must be as many as its key has inputs."""
     names = line.of
+    check_is_tensor(resolved)
     if len(names) == 1:
         argument = next(a for a in schema.inputs if a.python_name == names[0])
         wrong = None if argument.type.is_list else _tuple_in(resolved.formula.tree)
@@ -161,6 +171,15 @@ def _check_arity(line: FormulaLine, resolved: Resolved, schema: FunctionSchema) 
             raise resolved.formula.error(
                 node, message, "the formula must give a tuple with a gradient for each"
             )
+
+
+def check_is_tensor(resolved: Resolved) -> None:
+    """Refuse a formula that gives a number or a shape, such as `0`."""
+    tree = resolved.formula.tree
+    kind = resolved.kinds[tree]
+    if kind in (Kind.NUMBER, Kind.DTYPE) or (kind is Kind.NUMBERS and not isinstance(tree, ast.Tuple)):
+        hint = "write a tensor, such as `zeros_like(self)`, or None for an undefined gradient"
+        raise resolved.formula.error(tree, f"the formula gives {kind.value}", hint)
 
 
 def _tuple_in(node: ast.expr) -> ast.Tuple | None:

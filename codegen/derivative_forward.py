@@ -15,7 +15,7 @@ import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from .derivative_backward import Backward, not_implemented_reason
+from .derivative_backward import Backward, check_is_tensor, not_implemented_reason
 from .derivative_keys import FormulaLine, return_names
 from .derivative_model import DifferentiableInput, ForwardDerivative, Output, Tangent
 from .derivative_scope import GRAD, forward_scope
@@ -160,10 +160,11 @@ class ForwardAnalysis:
             message = f"the formula of `{line.of[0]}` uses no tangent"
             raise line.text.error(message, f"a forward formula is linear in the tangents: {names}")
         self.resolved.append(resolved)
-        used = {name.removesuffix("_t") for name in resolved.names(Role.TANGENT)}
-        primals = tuple(name.removesuffix("_p") for name in resolved.names(Role.PRIMAL))
+        used = resolved.names(Role.TANGENT)
+        primals = resolved.names(Role.PRIMAL)
+        text = write_forward(resolved, {name: f"{name}_p" for name in primals})
         return ForwardDerivative(
-            line.of, write_forward(resolved), " ".join(line.word.split()), "explicit",
+            line.of, text, " ".join(line.word.split()), "explicit",
             self.tangents([i for i in self.inputs if i.name in used]),
             primals=primals, results=resolved.names(Role.RESULT),
         )  # fmt: skip
@@ -171,6 +172,7 @@ class ForwardAnalysis:
     def check_arity(self, line: FormulaLine, resolved: Resolved) -> None:
         tree = resolved.formula.tree
         count = len(line.of)
+        check_is_tensor(resolved)
         if isinstance(tree, ast.Tuple) and len(tree.elts) != count and not self.gives_list(line):
             message = f"{len(tree.elts)} values for {count} output{'s' * (count > 1)}"
             raise resolved.formula.error(tree, message, "give one value for each output in the key")

@@ -145,6 +145,8 @@ class Derivative:
             output).
         materialize: the numbers of gradients that must be zeros instead of undefined, since the formula
             computes with them while others may be defined.
+        defined_by: the numbers of the gradients of which one must be defined, else its result is undefined
+            and it must not be evaluated; empty where checking that any gradient is defined says enough.
         saved: names of the saved fields that it uses.
         not_implemented: the reason, if there is no formula.
         mask: whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`.
@@ -157,6 +159,7 @@ class Derivative:
     gradients: tuple[Gradient, ...] = ()
     uses_all_gradients: bool = False
     materialize: tuple[int, ...] = ()
+    defined_by: tuple[int, ...] = ()
     saved: tuple[str, ...] = ()
     not_implemented: str | None = None
     mask: bool = False

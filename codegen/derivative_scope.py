@@ -44,9 +44,9 @@ def forward_scope(
         if name not in inputs:
             variables[name] = variable
             continue
-        elsewhere[name] = f"write `{name}_p` for its value, or `{name}_t` for its tangent"
         variables[f"{name}_t"] = Variable(f"{name}_t", kind, Role.TANGENT, name, variable.type)
-        variables[f"{name}_p"] = Variable(f"{name}_p", kind, Role.PRIMAL, name, variable.type)
+        for primal in (f"{name}_p", name):
+            variables[primal] = Variable(primal, kind, Role.PRIMAL, name, variable.type)
     tangents = ", ".join(f"`{name}_t`" for name in inputs)
     for word in (GRAD, GRADS, MASK, RETAIN, *(f"grad_{o.name}" for o in outputs)):
         elsewhere[word] = f"it belongs to the formulas of inputs; write tangents here: {tangents}"

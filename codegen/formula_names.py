@@ -50,8 +50,8 @@ class Resolved:
         return min(found, key=lambda node: node.col_offset, default=None)
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """The variables of the given roles that occur, in the order of the text."""
-        found = [(node.col_offset, v.name) for node, v in self.variables.items() if v.role in roles]
+        """What the variables of these roles are, or belong to, in the order of the text: `self` for `self_t`."""
+        found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
         return tuple(dict.fromkeys(name for _, name in sorted(found)))
 
 

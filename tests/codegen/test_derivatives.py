@@ -278,6 +278,7 @@ def test_gradients_by_name_count_differentiable_outputs_only(info):
     [
         ("grads[0] + grads[1]", (0, 1)),
         ("grads[0] * self", ()),
+        ("self * 0", ()),
         ("helper(grads[0], grads[1])", ()),
         ("helper(grads[0], grads[1] * 2)", (1,)),
         ("grads[0] + grads[1] if grads[0] is not None else grads[1]", (1,)),
@@ -289,6 +290,13 @@ def test_an_undefined_gradient_is_made_zeros_only_where_the_formula_computes_wit
     info, formula, materialize
 ):
     assert info(PAIR, f"self: {formula}").derivatives[0].materialize == materialize
+
+
+def test_a_formula_is_not_evaluated_without_the_gradients_that_it_uses(info):
+    found = info(PAIR, "self: grads[1] * result1\nother: grads[0] * self + grads[1]")
+    assert [d.defined_by for d in found.derivatives] == [(1,), ()]
+    assert info(PAIR, "self: helper(grads)").derivatives[0].defined_by == ()
+    assert info(UNARY, "self: grad").derivatives[0].defined_by == ()
 
 
 def test_a_list_of_outputs(info):
@@ -383,6 +391,14 @@ def test_an_explicit_forward_formula(info):
     assert found.results == ("result",)
     assert tangents(found) == [("self_t", True), ("other_t", True)]
     assert info(BINARY, text).forward_helpers == (("elementwise", "helper"),)
+
+
+def test_an_input_by_name_is_its_primal_in_a_forward_formula(info):
+    found = forward(
+        info, BINARY, "self: grad * other\nother: grad * self\nresult: self_t * other + self * other_t"
+    )
+    assert found.formula == "self_t * other_p + self_p * other_t"
+    assert found.primals == ("other", "self")
 
 
 def test_a_forward_formula_over_some_tangents_only(info):
