@@ -9,10 +9,9 @@ Sample = Callable[[], dict[str, float]]
 
 
 def chain(torch) -> Sample:
-    a = torch.full((4,), 1e-3, dtype=torch.float64, requires_grad=True)
-    b = torch.full((4,), 0.999, dtype=torch.float64, requires_grad=True)
-    start = torch.ones(4, dtype=torch.float64)
-    ones = torch.ones(4, dtype=torch.float64)
+    a = torch.tensor([1e-3] * 4, dtype=torch.float64, requires_grad=True)
+    b = torch.tensor([0.999] * 4, dtype=torch.float64, requires_grad=True)
+    start, ones = (torch.tensor([1.0] * 4, dtype=torch.float64) for _ in range(2))
 
     def sample():
         a.grad = b.grad = None
@@ -150,8 +149,8 @@ def views(torch) -> Sample:
 
 
 def long_graph(torch) -> Sample:
-    leaf = torch.ones(4, dtype=torch.float64, requires_grad=True)
-    ones = torch.ones(4, dtype=torch.float64)
+    leaf = torch.tensor([1.0] * 4, dtype=torch.float64, requires_grad=True)
+    ones = torch.tensor([1.0] * 4, dtype=torch.float64)
 
     def build():
         x = leaf
