@@ -211,7 +211,6 @@ def _inputs(schema: FunctionSchema, derivatives: Sequence[Derivative]) -> tuple[
     of = {name: (i, d) for i, d in enumerate(derivatives) for name in d.inputs}
     found = []
     number, sizes = 0, list[str]()
-    several = len(of) > 1
     for index, argument in enumerate(schema.inputs):
         name = argument.python_name
         if name not in of:
@@ -219,7 +218,7 @@ def _inputs(schema: FunctionSchema, derivatives: Sequence[Derivative]) -> tuple[
         position, derivative = of[name]
         is_list = argument.type.is_list
         edge = " + ".join([*sizes, str(number)]) if sizes and number else " + ".join(sizes) or str(number)
-        size = list_size(name).name if is_list and several else None
+        size = list_size(name).name if is_list else None
         nth = derivative.inputs.index(name) if len(derivative.inputs) > 1 else None
         found.append(DifferentiableInput(name, index, argument.type, edge, size, position, nth))
         if size is not None:
@@ -270,6 +269,7 @@ def _field(
         output=results.get(capture.of),
         condition=_condition(uses, inputs) if is_tensor else None,
         is_public=any(c.is_public for _, c in uses),
+        is_optional=capture.type.is_optional or any(c.condition is not None for _, c in uses),
     )
 
 

@@ -29,7 +29,7 @@ class DifferentiableInput:
         name: as a Python parameter.
         index: its position among the schema's arguments.
         edge: the expression for the number of its first edge: `0`, or `tensors_size_ + 1` after a list.
-        size: the node's field with the number of its elements, for a list; else None.
+        size: the saved field with the number of its elements, for a list; else None.
         derivative: the position in `DifferentiabilityInfo.derivatives` of what computes its gradient.
         position: which of the results of that formula is its gradient, when the formula gives several; else
             None.
@@ -98,6 +98,7 @@ class SavedAttribute:
         output_nr: of a differentiable tensor output, which must be saved without a reference cycle.
         condition: the wrapper's expression for "needed", over its `needs_<input>`; None if always.
         is_public: whether it is shown as `_saved_<name>`.
+        is_optional: whether it may be None in a formula: a `Tensor?`, or saved by `wrap_opt_if`.
         clone: whether an in-place operator writes to it, so that a copy must be saved.
     """
 
@@ -109,6 +110,7 @@ class SavedAttribute:
     output: Output | None = None
     condition: str | None = None
     is_public: bool = True
+    is_optional: bool = False
     clone: bool = False
 
     @property
@@ -118,10 +120,6 @@ class SavedAttribute:
     @property
     def output_nr(self) -> int | None:
         return self.output.output_nr if self.output is not None and self.kind != "value" else None
-
-    @property
-    def is_optional(self) -> bool:
-        return self.type.is_optional
 
 
 @dataclass(frozen=True, slots=True)

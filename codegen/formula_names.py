@@ -50,7 +50,7 @@ class Resolved:
         return min(found, key=lambda node: node.col_offset, default=None)
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """What the variables of these roles are, or belong to, in the order of the text: `self` for `self_t`."""
+        """What the variables of these roles belong to (`self` for `self_t`), in the order of the text."""
         found = [(node.col_offset, v.of or v.name) for node, v in self.variables.items() if v.role in roles]
         return tuple(dict.fromkeys(name for _, name in sorted(found)))
 

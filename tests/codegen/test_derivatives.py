@@ -160,6 +160,7 @@ def test_wrap_opt_if(info):
     )
     found = info(BINARY, text)
     assert found.derivatives[0].formula == "helper(grad, self, other)"
+    assert all(s.is_optional for s in found.saved)
     assert saved(found, "condition") == {"self": ("needs_other",), "other": ("needs_self or needs_other",)}
     assert not found.derivatives[0].mask
 
@@ -178,8 +179,8 @@ def test_retain_variables(info):
 
 def test_lists_of_tensors(info):
     found = info(LIST, "tensors: '[grad * x for x in tensors]'")
-    assert saved(found, "kind") == {"tensors": ("tensor_list",)}
-    assert [(i.edge, i.size) for i in found.inputs] == [("0", None)]
+    assert saved(found, "kind") == {"tensors": ("tensor_list",), "tensors_size_": ("value",)}
+    assert [(i.edge, i.size) for i in found.inputs] == [("0", "tensors_size_")]
 
 
 def test_the_edges_after_a_list_are_counted_at_run_time(info):
