@@ -80,7 +80,20 @@ class Case:
         except (Absent, Unconvertible):
             raise
         except Exception as error:
+            self.candidate.check_absence(error)
             return None, describe(error)
+
+    def raised(self, library: Library, action: Callable[[], Any]) -> Exception | None:
+        """The exception that an action ends with."""
+        try:
+            action()
+        except (Absent, Unconvertible):
+            raise
+        except Exception as error:
+            if library is self.candidate:
+                library.check_absence(error)
+            return error
+        return None
 
     def on_candidate(self, function: Callable) -> Callable:
         """The candidate's version of another PyTorch callable of this operator (its in-place variant, a method)."""

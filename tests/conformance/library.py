@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import types
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator
@@ -22,6 +23,10 @@ from .names import NAMES
 #: torch dtypes that NumPy has under the same name, and bfloat16, which ml_dtypes adds.
 _NUMPY_DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
                  "float16 float32 float64 complex64 complex128").split()
+
+
+#: What gradloom says where it has a Python function but not the operator under it.
+_NO_OPERATOR = re.compile(r"has no operator '([\w.]+)'")
 
 
 class Absent(Exception):
@@ -208,12 +213,37 @@ class Library:
         """The object under a name such as "linalg.det" or "Tensor.add_"; raises Absent where a part is missing."""
         found = self.module
         for index, part in enumerate(dotted.split(".")):
-            if not hasattr(found, part):
+            if not self._has(found, part):
                 path = ".".join([self.module.__name__, *dotted.split(".")[:index + 1]])
                 if not isinstance(found, types.ModuleType) or not _importable(path):
                     raise Absent(dotted)
             found = getattr(found, part)
         return found
+
+    def _has(self, owner: Any, name: str) -> bool:
+        if isinstance(owner, type):  # not what a class has from its metaclass, such as type.__or__
+            return any(name in vars(kind) for kind in owner.__mro__ if kind is not object)
+        try:
+            return hasattr(owner, name)
+        except (NotImplementedError, ImportError) as error:  # looked up late, in a module's __getattr__
+            self.check_absence(error)
+            raise
+
+    def check_absence(self, error: Exception) -> None:
+        """Raise Absent if an exception of this library says that it lacks a name which PyTorch has."""
+        operator = _NO_OPERATOR.search(str(error)) if isinstance(error, NotImplementedError) else None
+        if operator:
+            raise Absent(operator[1]) from error
+        name, owner = getattr(error, "name", None), getattr(error, "obj", None)
+        if isinstance(error, ModuleNotFoundError) and str(name).partition(".")[0] == self.module.__name__:
+            raise Absent(str(name).partition(".")[2]) from error
+        if not isinstance(error, AttributeError) or not name:
+            return
+        if (self.is_tensor(owner) or owner is self.Tensor) and hasattr(torch.Tensor, name):
+            raise Absent(f"Tensor.{name}") from error
+        inside, _, space = getattr(owner, "__name__", "").partition(".")
+        if isinstance(owner, types.ModuleType) and inside == self.module.__name__ and _pytorch_has(space, name):
+            raise Absent(f"{space}.{name}".lstrip(".")) from error
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, self.Tensor)
@@ -276,6 +306,13 @@ class Library:
     def seed(self, value: int) -> None:
         """Seed the library's default generator; Absent if it has none."""
         self.find("manual_seed")(value)
+
+
+def _pytorch_has(space: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(f"torch.{space}".rstrip(".")), name)
+    except ImportError:
+        return False
 
 
 def _importable(path: str) -> bool:

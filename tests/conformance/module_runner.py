@@ -44,6 +44,7 @@ def run_module(info: Any, candidate: Library, stages: tuple[str, ...] = MODULE_S
                 _run_errors(info, mine, candidate, result)
     except Absent as absent:
         result.status, result.absent = ABSENT, str(absent)
+    result.settle_absence()
     result.seconds = time.perf_counter() - started
     return result
 
@@ -190,16 +191,13 @@ def refusal(case: ModuleCase, result: OpResult) -> str | None:
 
 
 def _raised(case: ModuleCase, library: Library) -> Exception | None:
-    try:
+    def use() -> None:
         module = case.module(library)
         if case.has_input:
             _, args, kwargs = case.values(library)
             module(*args, **kwargs)
-    except Absent:
-        raise
-    except Exception as error:
-        return error
-    return None
+
+    return case.raised(library, use)
 
 
 CHECKS: dict[str, Callable] = {

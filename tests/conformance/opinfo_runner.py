@@ -114,6 +114,8 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
     except Unconvertible as problem:
         result.note(f"{case.where} left out: {problem}")
         return
+    except Exception as error:  # reading a result failed: one of the candidate's tensors is not what it says
+        reason = f"cannot be compared: {describe(error)}"
     result.count(stage, case.where, reason)
 
 

@@ -45,6 +45,7 @@ def run_optimizer(info: Any, candidate: Library, stages: tuple[str, ...] = OPTIM
                 _run_errors(info, mine, candidate, result)
     except Absent as absent:
         result.status, result.absent = ABSENT, str(absent)
+    result.settle_absence()
     result.seconds = time.perf_counter() - started
     return result
 
@@ -180,12 +181,8 @@ def refusal(case: Case, result: OpResult) -> str | None:
 
 
 def _raised(case: Case, library: Library) -> Exception | None:
-    kind = case.op.op if library is case.reference else case.function
-    try:
+    def construct() -> None:
         parameters, _, settings = case.values(library)
-        kind(parameters, **settings)
-    except Absent:
-        raise
-    except Exception as error:
-        return error
-    return None
+        (case.op.op if library is case.reference else case.function)(parameters, **settings)
+
+    return case.raised(library, construct)

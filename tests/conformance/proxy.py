@@ -9,6 +9,7 @@ the function up by name in the candidate, call it on the candidate's tensors, an
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any, Callable
 
@@ -181,12 +182,12 @@ def candidate_library(module: Any) -> Library:
 
 
 def find_first(library: Library, names: list[str]) -> Any:
-    """The candidate's object under the first of several names that it has; Absent(first name) if it has none."""
+    """The candidate's function under the first of several names that it has; Absent(first name) if it has none."""
     for name in names:
-        try:
-            return library.find(name)
-        except Absent:
-            continue
+        with contextlib.suppress(Absent):
+            found = library.find(name)
+            if callable(found):
+                return found
     raise Absent(names[0])
 
 

@@ -49,10 +49,10 @@ class OpResult:
             entry.misses.append({"where": where, "reason": " ".join(reason.split()), **({"absent": absent} if absent else {})})
 
     def settle_absence(self) -> None:
-        """An operator that could not run once for want of another name is absent itself."""
-        forward = self.stages.get("forward")
-        if forward and len(forward.misses) == forward.checked and all("absent" in miss for miss in forward.misses):
-            self.status, self.absent, self.stages = ABSENT, forward.misses[0]["absent"], {}
+        """What could not run once for want of another name is absent itself."""
+        main = self.stages.get("forward") or self.stages.get("step")
+        if main and len(main.misses) == main.checked and all("absent" in miss for miss in main.misses):
+            self.status, self.absent, self.stages = ABSENT, main.misses[0]["absent"], {}
 
     def note(self, text: str) -> None:
         """Something worth knowing that decides nothing."""

@@ -21,7 +21,7 @@ from . import __main__ as cli  # noqa: E402
 from . import report, session  # noqa: E402
 from .known import judge, load_known  # noqa: E402
 from .module_runner import run_module  # noqa: E402
-from .opinfo_runner import Plan, run_op, spread  # noqa: E402
+from .opinfo_runner import SAMPLES, Plan, run_op, spread  # noqa: E402
 from .optimizer_runner import run_optimizer  # noqa: E402
 from .planted import Altered, changed, refusing, sine  # noqa: E402
 from .pool import Task, run_tasks  # noqa: E402
@@ -229,6 +229,26 @@ def test_other_strides_are_only_noted():
 def test_what_the_candidate_lacks_is_absent_and_no_miss(name, missing):
     result = check(name, {missing: None})
     assert (result.status, result.absent, result.missed()) == (ABSENT, missing, [])
+
+
+@pytest.mark.parametrize("dtypes, status, missed", [
+    ((torch.bfloat16,), PRESENT, ["forward", "backward", "inplace", "out"]),
+    (tuple(vars(torch)[name] for name in SAMPLES), ABSENT, []),
+])
+def test_a_function_without_its_operator_is_absent_if_it_never_works(dtypes, status, missed):
+    def cumsum(x, *args, **kwargs):
+        if x.dtype in dtypes:
+            raise NotImplementedError("this library has no operator 'running_total' yet")
+        return torch.cumsum(x, *args, **kwargs)
+
+    result = check("cumsum", {"cumsum": cumsum, "Tensor.cumsum_": cumsum})
+    assert (result.status, result.missed()) == (status, missed)
+    assert missed == [] or "needs running_total, which is absent" in reasons(result, "backward")
+
+
+def test_an_attribute_error_of_its_own_is_a_miss():
+    result = check("cumsum", {"cumsum": lambda x, *args, **kwargs: x.no_such_attribute})
+    assert result.status == PRESENT and "raises AttributeError" in reasons(result, "forward")
 
 
 def test_a_lacking_in_place_variant_is_a_miss():

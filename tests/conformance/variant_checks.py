@@ -20,13 +20,7 @@ def errors(case: Case, result: Any) -> str | None:
 
 
 def _raised(case: Case, library: Library, function: Callable | None, **extra: Any) -> Exception | None:
-    try:
-        case.call(library, case.values(library), function, **extra)
-    except Absent:
-        raise
-    except Exception as error:
-        return error
-    return None
+    return case.raised(library, lambda: case.call(library, case.values(library), function, **extra))
 
 
 def _same_refusal(case: Case, expected: Exception, actual: Exception | None, result: Any) -> str | None:
@@ -61,12 +55,9 @@ def _run_inplace(case: Case, library: Library, function: Callable) -> tuple[Any,
     """((returned, input afterwards), None), or (None, the exception)."""
     case.reseed()
     first, args, kwargs = case.values(library, lambda record, tensor: tensor.detach())
-    try:
-        return (function(first, *args, **kwargs), first), None
-    except Absent:
-        raise
-    except Exception as error:
-        return None, error
+    returned = []
+    error = case.raised(library, lambda: returned.append(function(first, *args, **kwargs)))
+    return (None, error) if error else ((returned[0], first), None)
 
 
 def _inplace_gradient(case: Case, variant: Callable, mine: Callable) -> str | None:
