@@ -42,7 +42,8 @@ class Block:
     mask: str | None
     not_implemented: str | None
     otherwise: str
-    reduces: bool
+    or_undefined: str
+    materializes_in_list: bool
     retain_variables: bool
 
 
@@ -106,6 +107,21 @@ class NodeClass:
             return f"any([e is not NO_EDGE for e in edges[{i.edge}:{i.edge} + {i.size}]])"
         return f"edges[{i.edge}] is not NO_EDGE"
 
+    @property
+    def materializes_in_list(self) -> bool:
+        """Whether some formula puts zeros into a list of gradients of its own, while others look at what was given."""
+        return any(g.index in d.materialize and g.name.startswith("grads[") for d in self.info.derivatives
+                   for g in d.gradients)
+
+    def _needed(self, d: Derivative) -> str:
+        """The condition under which a formula is evaluated."""
+        wanted = " or ".join(self._range(name) for name in d.inputs)
+        if not d.defined_by:
+            return wanted
+        grads = "given" if self.materializes_in_list else "grads"
+        defined = " or ".join(f"{grads}[{i}] is not None" for i in d.defined_by)
+        return f"({wanted}) and ({defined})"
+
     def _block(self, d: Derivative) -> Block:
         saved = {s.name: s for s in self.info.saved}
         inputs = [self.info.input(name) for name in d.inputs]
@@ -114,7 +130,7 @@ class NodeClass:
         materialize = set(d.materialize)
         return Block(
             comment=f"{', '.join(d.inputs)}: {' '.join(d.source.split())}",
-            needed=" or ".join(self._range(name) for name in d.inputs),
+            needed=self._needed(d),
             unpacked=tuple((name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes),
             gradients=tuple((g.name, g.index, g.index in materialize) for g in d.gradients),
             formula=d.formula,
@@ -125,13 +141,10 @@ class NodeClass:
             ),
             otherwise=" = ".join(f"grad_of_{n}" for n in d.inputs) + " = None" if len(set(undefined)) == 1 and
             undefined[0] == "None" else f"{targets} = {', '.join(undefined)}",
-            reduces=len(d.inputs) == 1,
+            or_undefined=f" or [None] * {inputs[0].size}" if len(inputs) == 1 and inputs[0] and inputs[0].is_list else "",
+            materializes_in_list=any(g.index in materialize and g.name.startswith("grads[") for g in d.gradients),
             retain_variables=d.retain_variables,
         )
-
-    @property
-    def materialized_list(self) -> bool:
-        return any(d.uses_all_gradients and d.materialize for d in self.info.derivatives)
 
     @property
     def results(self) -> str:
