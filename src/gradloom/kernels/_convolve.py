@@ -14,8 +14,7 @@ Note: layout of the products
 A product needs the windows as the rows or columns of a matrix, and copying them there costs as much as the
 product when it is done element by element. Contiguous runs decide, so with many channels the windows are
 copied from a channels-last block, where kernel_width * channels numbers lie together; with few, from the
-input as it is, where output_width numbers do. Blocks are about 1 MB, so that the copy is still in a core's
-cache when it is multiplied.
+input as it is, where output_width numbers do. This is done for about 2 MB of windows at a time.
 
 `input_gradient` does not build all windows: for one row j of the input, the kernel rows that reach it meet
 consecutive rows of g, so with g laid out as (..., row, channel) the sum over kernel rows is one product with
@@ -118,30 +117,34 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) 
         np.matmul(flat, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
         return out
     rest = Windows(*(field[1:] for field in windows))
-    width = volume(rest.kernel) * inner
-    # Kernel rows in descending order, as they meet ascending rows of g: (kernel row, groups, each, width).
-    matrix = np.moveaxis(w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (3, 2), (0, -1))
-    matrix = np.ascontiguousarray(matrix).reshape(windows.kernel[0], groups, each, width)
+    # Kernel rows in descending order, as they meet ascending rows of g: (groups, width, kernel row, each).
+    matrix = np.moveaxis(
+        w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (2, 3, 1), (-3, -2, -1)
+    )
+    matrix = np.ascontiguousarray(matrix).reshape(groups, -1, windows.kernel[0], each)
     taps = _row_taps(windows)
+    target = out.reshape(len(g), groups, inner, *windows.size)
 
     def work(block: tuple[slice, slice]) -> None:
         images, rows = block
+        count = images.stop - images.start
         products = _row_products(g[images], matrix, windows, taps, rows)
-        shape = (rows.stop - rows.start, groups, images.stop - images.start)
-        terms = products.reshape(*shape, *rest.output, *rest.kernel, inner)
-        total = np.zeros((*shape, *rest.size, inner), g.dtype)
-        everything = (slice(None),) * 3
+        terms = products.reshape(len(products), groups, *rest.kernel, inner, *rest.output, count)
+        total = np.zeros((len(products), groups, inner, *rest.size, count), g.dtype)
         for offsets in rest.offsets():
             pair = rest.at(offsets)
             if pair is not None:
-                part = total[everything + pair[1]]
-                np.add(part, terms[everything + pair[0] + offsets], out=part)
-        target = out.reshape(len(g), groups, inner, *windows.size)[images, :, :, rows]
-        np.copyto(target, np.moveaxis(total, (0, 1, 2, -1), (3, 1, 0, 2)))
+                part = total[_all(3) + pair[1]]
+                np.add(part, terms[_all(2) + offsets + _all(1) + pair[0]], out=part)
+        np.copyto(target[images, :, :, rows], np.moveaxis(total, (-1, 0), (0, 3)))
 
-    row_bytes = volume(rest.output) * width * groups * g.itemsize
+    row_bytes = volume(rest.output) * matrix.shape[1] * groups * g.itemsize
     _threads.share(work, blocks(len(g), windows.size[0], row_bytes))
     return out
+
+
+def _all(count: int) -> tuple[slice, ...]:
+    return (slice(None),) * count
 
 
 def _row_taps(windows: Windows) -> list[tuple[slice, slice]]:
@@ -175,28 +178,30 @@ def _row_taps(windows: Windows) -> list[tuple[slice, slice]]:
 def _row_products(
     g: np.ndarray, matrix: np.ndarray, windows: Windows, taps: list[tuple[slice, slice]], rows: slice
 ) -> np.ndarray:
-    """(rows, groups, N * rest of output, rest of kernel * channels): the sum over output channels and kernel
-    rows."""
-    _, groups, each, width = matrix.shape
-    used = [tap[0] for tap in taps[rows] if tap[0].stop > tap[0].start]
-    low = min((rows_.start for rows_ in used), default=0)
-    high = max((rows_.stop for rows_ in used), default=0)
-    # (groups, N, rest of output, row, channel): neighbouring rows with all of their channels lie together.
+    """(rows, groups, rest of kernel * channels, rest of output * N): the sum over output channels and kernel
+    rows, for g (N, Co, *output) and matrix (groups, rest of kernel * channels, kernel row, Co / groups)."""
+    groups, width, _, each = matrix.shape
+    used = [source for source, _ in taps[rows] if source.stop > source.start]
+    low = min((source.start for source in used), default=0)
+    high = max((source.stop for source in used), default=0)
+    # (groups, row, channel, rest of output, N): neighbouring rows and their channels lie together; the
+    # images are innermost, so that the shifted sums that follow run over long stretches of memory.
     laid_out = g.reshape(len(g), groups, each, *windows.output)[:, :, :, low:high]
-    laid_out = np.moveaxis(laid_out, (1, 3, 2), (0, -2, -1))
     count = len(g) * volume(windows.output[1:])
-    laid_out = np.ascontiguousarray(laid_out).reshape(groups, count, high - low, each)
-    products = np.empty((rows.stop - rows.start, groups, count, width), g.dtype)
+    laid_out = np.ascontiguousarray(np.moveaxis(laid_out, (3, 0), (1, -1)))
+    laid_out = laid_out.reshape(groups, -1, each, count)
+    products = np.empty((rows.stop - rows.start, groups, width, count), g.dtype)
+    lefts: dict[tuple[int, int, int], np.ndarray] = {}
     for target, (source, kernel_rows) in zip(products, taps[rows], strict=True):
         if source.stop <= source.start:
             target.fill(0)
             continue
-        left = laid_out[:, :, source.start - low : source.stop - low : source.step].reshape(groups, count, -1)
-        right = matrix[kernel_rows]
-        if groups == 1:  # reshape is free: the group axis has length one
-            np.matmul(left[0], right.reshape(-1, width), out=target[0])
-        else:
-            np.matmul(left, right.swapaxes(0, 1).reshape(groups, -1, width), out=target)
+        key = kernel_rows.start, kernel_rows.stop, kernel_rows.step
+        if key not in lefts:
+            lefts[key] = matrix[:, :, kernel_rows].reshape(groups, width, -1)
+        right = laid_out[:, source.start - low : source.stop - low : source.step].reshape(groups, -1, count)
+        for i in range(groups):
+            np.matmul(lefts[key][i], right[i], out=target[i])
     return products
 
 

@@ -123,14 +123,14 @@ def window_view(
     return as_strided(block, shape, strides, writeable=False)
 
 
-def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 20) -> list[tuple[slice, slice]]:
+def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> list[tuple[slice, slice]]:
     """Cuts n images of `rows` rows into pairs (images, rows) to be worked on one at a time or by several
-    threads: about `block_bytes` of scratch each (which stays in a core's cache), the rows of an image cut
-    only if one image is too large or there are fewer images than threads."""
+    threads: at most about `block_bytes` of scratch each, the rows of an image cut only if one image is too
+    large or there are fewer images than threads."""
     from gradloom.kernels import _threads
 
     everything = slice(0, rows)
-    if n * rows * row_bytes <= block_bytes // 8:
+    if n * rows * row_bytes <= 1 << 17:  # too little to be worth a thread
         return [(slice(0, n), everything)]
     if rows * row_bytes <= block_bytes and n >= _threads.get_num_threads():
         return [

@@ -85,6 +85,9 @@ def avg_pool(
     lead = arguments.leading(name, self, dims)
     arguments.refuse(name, self.dtype, "bc")
     windows = arguments.describe(name, self, dims, kernel_size, stride, padding, 1, ceil_mode)
+    if dims == 3 and any(k > n for k, n in zip(windows.kernel, windows.size, strict=True)):
+        # As in PyTorch: here, unlike in other dimensions, the padding does not help.
+        raise RuntimeError(f"input image {windows.size} smaller than kernel size {windows.kernel}")
     divisor = arguments.divisor(windows, count_include_pad, divisor_override)
     total = over.add(self.reshape(-1, *windows.size), windows, compute_dtype(self.dtype))
     if total.dtype.kind in "iu":
