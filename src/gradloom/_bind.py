@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _operators
+from . import _operators, conversions
 from . import dtype as dtypes
 from .device import (channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format,
                      strided)
@@ -30,10 +30,16 @@ def bind() -> dict:
     operators.update(namespaces.OPERATORS)
     for name, method in namespaces.METHODS.items():
         setattr(Tensor, name, method)
+    for name, operator in _PROPERTIES.items():
+        if operator in operators:
+            setattr(Tensor, name, property(operators[operator]))
+    conversions.bind(Tensor)
     _bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
 
+# Attribute of tensors -> the operator that computes it.
+_PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}
 # Python's operator -> the operator of ours, and whether operands swap.
 _BINARY = {
     "__add__": ("add", False), "__radd__": ("add", False), "__sub__": ("sub", False), "__rsub__": ("sub", True),

@@ -22,6 +22,7 @@ from .autograd.views import CUSTOM_FUNCTION, make_view
 from .device import CPU, strided
 from .dispatch import GRAD_OFF, INFERENCE, state
 from .dtype import FLOATING, TYPE_OF, legacy_type_name
+from .kernels._dims import dim_error
 from .size import Size
 from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
 
@@ -460,12 +461,6 @@ def wrapped_number(value, like=None) -> Tensor:
     out._vc = None
     out._wrapped_number = value
     return out
-
-
-def dim_error(dim, ndim: int) -> IndexError:
-    """PyTorch's error for a dimension that is out of range."""
-    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
-    return IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
 
 
 _operators.Tensor = Tensor
