@@ -203,17 +203,18 @@ class Wrapper:
 
     @property
     def signature(self) -> str:
-        parts, starred = [], False
+        parts, starred, missing = [], False, False
         for p in self.parameters:
             if p.argument.kwarg_only and not starred and self.guard:
                 parts.append("*")
                 starred = True
-            alias = self.guard and p.name in ALIASES
-            default = p.default if not alias or p.default is not None else "MISSING"
+            missing = missing or bool(self.guard and p.name in ALIASES)
+            default = p.default if not missing or p.default is not None else "MISSING"
             parts.append(p.name if default is None or (not self.guard) else f"{p.name}={default}")
         tail = [f"{ALIASES[p.name]}=MISSING" for p in self.parameters if self.guard and p.name in ALIASES]
-        tail += ["requires_grad=False"] if self.makes_leaf else []
         tail += ["out=None"] if self.has_out else []
+        if self.makes_leaf:  # the parser passes everything but `out` by position
+            parts.append("requires_grad=False")
         if tail and not starred:
             parts.append("*")
         return ", ".join(parts + tail)

@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.shape import as_strided_backward
+from gradloom.formulas.shape import as_strided_backward, cat_backward, permute_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, to_copy_backward, unbind_backward, unsqueeze_to
 
 
 class CloneBackward0(Node):
@@ -54,19 +54,20 @@ class CopyBackward0(Node):
         return (grad_of_self, grad_of_src,)
 
 
-class ExpandBackward0(Node):
-    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
+class ToCopyBackward0(Node):
+    """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
 
-    __slots__ = ()
+    __slots__ = ('saved_self_scalar_type',)
 
     def apply(fn, grads):
         grad = grads[0]
         if grad is None:
             return (None,)
         edges = fn.next_edges
-        # self: grad
+        # self: to_copy_backward(grad, self.scalar_type())
         if edges[0] is not NO_EDGE:
-            grad_of_self = grad
+            self_scalar_type = fn.saved_self_scalar_type
+            grad_of_self = to_copy_backward(grad, self_scalar_type)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -92,10 +93,189 @@ class ViewBackward0(Node):
         return (grad_of_self,)
 
 
+class UnsafeViewBackward0(Node):
+    """_unsafe_view(Tensor self, int[] size) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.reshape(self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = grad.reshape(self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ExpandBackward0(Node):
+    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class PermuteBackward0(Node):
+    """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+
+    __slots__ = ('saved_dims',)
+    _saved_fields = ('dims',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: permute_backward(grad, dims)
+        if edges[0] is not NO_EDGE:
+            dims = fn.saved_dims
+            grad_of_self = permute_backward(grad, dims)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TransposeBackward0(Node):
+    """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+
+    __slots__ = ('saved_dim0', 'saved_dim1')
+    _saved_fields = ('dim0', 'dim1')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.transpose(dim0, dim1)
+        if edges[0] is not NO_EDGE:
+            dim0 = fn.saved_dim0
+            dim1 = fn.saved_dim1
+            grad_of_self = grad.transpose(dim0, dim1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TBackward0(Node):
+    """t(Tensor(a) self) -> Tensor(a)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.t()
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad.t()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward0(Node):
+    """squeeze(Tensor(a) self) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward1(Node):
+    """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward2(Node):
+    """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnsqueezeBackward0(Node):
+    """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+
+    __slots__ = ('saved_dim',)
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.squeeze(dim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            grad_of_self = grad.squeeze(dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class AsStridedBackward0(Node):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_size', 'saved_stride', 'saved_storage_offset')
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
     def apply(fn, grads):
@@ -103,14 +283,212 @@ class AsStridedBackward0(Node):
         if grad is None:
             return (None,)
         edges = fn.next_edges
-        # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), size, stride, storage_offset)
+        # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
             self_sym_strides = fn.saved_self_sym_strides
+            self_sym_storage_offset = fn.saved_self_sym_storage_offset
             size = fn.saved_size
             stride = fn.saved_stride
             storage_offset = fn.saved_storage_offset
-            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, size, stride, storage_offset)
+            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+class SelectBackward0(Node):
+    """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
+    _saved_fields = ('self_sym_sizes', 'dim', 'index')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: select_backward(grad, self.sym_sizes(), dim, index)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            index = fn.saved_index
+            grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SelectBackwardBackward0(Node):
+    """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_output: grad.select(dim, index)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            grad_of_grad_output = grad.select(dim, index)
+        else:
+            grad_of_grad_output = None
+        return (grad_of_grad_output,)
+
+
+class SliceBackward0(Node):
+    """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
+    _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            start = fn.saved_start
+            end = fn.saved_end
+            step = fn.saved_step
+            grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SliceBackwardBackward0(Node):
+    """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_start', 'saved_end', 'saved_step')
+    _saved_fields = ('dim', 'start', 'end', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_output: grad.slice(dim, start, end, step)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            start = fn.saved_start
+            end = fn.saved_end
+            step = fn.saved_step
+            grad_of_grad_output = grad.slice(dim, start, end, step)
+        else:
+            grad_of_grad_output = None
+        return (grad_of_grad_output,)
+
+
+class UnbindBackward0(Node):
+    """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: unbind_backward(grads, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unbind_backward(grads, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SplitBackward0(Node):
+    """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_backward(grads, self.sym_sizes(), split_size, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_size = fn.saved_split_size
+            dim = fn.saved_dim
+            grad_of_self = split_backward(grads, self_sym_sizes, split_size, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SplitWithSizesBackward0(Node):
+    """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_sizes = fn.saved_split_sizes
+            dim = fn.saved_dim
+            grad_of_self = split_with_sizes_backward(grads, self_sym_sizes, split_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class CatBackward0(Node):
+    """cat(Tensor[] tensors, int dim=0) -> Tensor"""
+
+    __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,) * len(fn.next_edges)
+        edges = fn.next_edges
+        tensors_size_ = fn.saved_tensors_size_
+        # tensors: cat_backward(grad, [t.shape for t in tensors], [t.dtype for t in tensors], dim)
+        if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
+            tensors_args_sym_sizes = fn.saved_tensors_args_sym_sizes
+            tensors_args_scalar_type = fn.saved_tensors_args_scalar_type
+            dim = fn.saved_dim
+            grad_of_tensors = cat_backward(grad, tensors_args_sym_sizes, tensors_args_scalar_type, dim) or [None] * tensors_size_
+        else:
+            grad_of_tensors = [None] * tensors_size_
+        return (*grad_of_tensors,)
+
+
+class StackBackward0(Node):
+    """stack(Tensor[] tensors, int dim=0) -> Tensor"""
+
+    __slots__ = ('saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,) * len(fn.next_edges)
+        edges = fn.next_edges
+        tensors_size_ = fn.saved_tensors_size_
+        # tensors: stack_backward(grad, dim, [t.dtype for t in tensors])
+        if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
+            dim = fn.saved_dim
+            tensors_args_scalar_type = fn.saved_tensors_args_scalar_type
+            grad_of_tensors = stack_backward(grad, dim, tensors_args_scalar_type) or [None] * tensors_size_
+        else:
+            grad_of_tensors = [None] * tensors_size_
+        return (*grad_of_tensors,)

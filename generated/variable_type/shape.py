@@ -26,9 +26,27 @@ from gradloom.kernels import shape
 from gradloom.composite import shape as composite_shape
 from gradloom.generated.functions.shape import (
     AsStridedBackward0,
+    CatBackward0,
     CloneBackward0,
     CopyBackward0,
     ExpandBackward0,
+    PermuteBackward0,
+    SelectBackward0,
+    SelectBackwardBackward0,
+    SliceBackward0,
+    SliceBackwardBackward0,
+    SplitBackward0,
+    SplitWithSizesBackward0,
+    SqueezeBackward0,
+    SqueezeBackward1,
+    SqueezeBackward2,
+    StackBackward0,
+    TBackward0,
+    ToCopyBackward0,
+    TransposeBackward0,
+    UnbindBackward0,
+    UnsafeViewBackward0,
+    UnsqueezeBackward0,
     ViewBackward0,
 )
 
@@ -36,9 +54,45 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def clone(input, memory_format):
+def detach(input):
+    """detach(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DETACH(input)
+    return composite_shape.detach(input)
+
+
+_DETACH = GuardedOverload("detach", ((
+    'detach(Tensor self)',
+    detach,
+),))
+
+
+def detach_(input):
+    """detach_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DETACH_(input)
+    return composite_shape.detach_(input)
+
+
+_DETACH_ = GuardedOverload("detach_", ((
+    'detach_(Tensor self)',
+    detach_,
+),))
+
+
+def clone(input, memory_format, *, out=None):
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
     self_ = input._array
+    if out is not None:
+        return write_out(clone, (input, memory_format), out)
     result_ = shape.clone(self_, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -80,6 +134,8 @@ def copy_(self, src, non_blocking=False):
     except AttributeError:
         self_ = None
     if self_ is None:
+        if src.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return copy_(self, wrapped_number(src, self), non_blocking)
         return _COPY_(self, src, non_blocking)
     if non_blocking.__class__ is not bool:
         return _COPY_(self, src, non_blocking)
@@ -117,15 +173,22 @@ def copy_(self, src, non_blocking=False):
 
 
 _COPY_ = GuardedOverload("copy_", ((
-    'copy_(Tensor self, Tensor src, bool non_blocking=False)',
+    'copy_(Tensor self, Tensor|number src, bool non_blocking=False)',
     copy_,
 ),))
 
 
-def expand(self, size, implicit):
-    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
-    self_ = self._array
-    result_ = shape.expand(self_, size, implicit)
+def contiguous(self, memory_format):
+    """contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)"""
+    return composite_shape.contiguous(self, memory_format)
+
+
+def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad=False):
+    """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
+    self_ = input._array
+    if device is not None:
+        check_device(device)
+    result_ = shape.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -133,37 +196,82 @@ def expand(self, size, implicit):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
-    edge = NO_EDGE
     if not flags & GRAD_OFF:
-        edge_self = self._edge or gradient_edge(self)
+        edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
-            fn = new(ExpandBackward0)
+            fn = new(ToCopyBackward0)
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_self_scalar_type = input.dtype
             if flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
-    make_view(result, self, edge, flags)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = input._tangent
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_linear
-                result_tangent = ops.expand(self_t, size, implicit=implicit)
+                result_tangent = ops._to_copy(self_t, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, non_blocking=non_blocking, memory_format=memory_format)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
+    if requires_grad:
+        result.requires_grad = True
     if flags & INFERENCE:
         mark_inference((result,))
     return result
 
 
-def reshape(input, shape):
-    """reshape(Tensor(a) self, int[] shape) -> Tensor(a)"""
-    return composite_shape.reshape(input, shape)
+def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad=False):
+    """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    if device is not None:
+        check_device(device)
+    return composite_shape.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
+
+
+def to_device(self, device, dtype, non_blocking, copy, memory_format):
+    """to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    if device is not None:
+        check_device(device)
+    return composite_shape.to_device(self, device, dtype, non_blocking, copy, memory_format)
+
+
+def to_prim_Device(self, device, dtype, non_blocking, copy):
+    """to.prim_Device(Tensor(a) self, Device? device, ScalarType? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(a)"""
+    if device is not None:
+        check_device(device)
+    return composite_shape.to_prim_device(self, device, dtype, non_blocking, copy)
+
+
+def to_dtype(self, dtype, non_blocking, copy, memory_format):
+    """to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return composite_shape.to_dtype(self, dtype, non_blocking, copy, memory_format)
+
+
+def to_other(self, other, non_blocking, copy, memory_format):
+    """to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return composite_shape.to_other(self, other, non_blocking, copy, memory_format)
+
+
+def type_as(self, other):
+    """type_as(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TYPE_AS(self, other)
+    return composite_shape.type_as(self, other)
+
+
+_TYPE_AS = GuardedOverload("type_as", ((
+    'type_as(Tensor self, Tensor other)',
+    type_as,
+),))
 
 
 def view(self, size):
@@ -206,6 +314,562 @@ def view(self, size):
     return result
 
 
+def _unsafe_view(input, size):
+    """_unsafe_view(Tensor self, int[] size) -> Tensor"""
+    self_ = input._array
+    result_ = shape.view(self_, size)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsafeViewBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops._unsafe_view(self_t, size)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def view_as(self, other):
+    """view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VIEW_AS(self, other)
+    return composite_shape.view_as(self, other)
+
+
+_VIEW_AS = GuardedOverload("view_as", ((
+    'view_as(Tensor self, Tensor other)',
+    view_as,
+),))
+
+
+def reshape(input, shape):
+    """reshape(Tensor(a) self, int[] shape) -> Tensor(a)"""
+    return composite_shape.reshape(input, shape)
+
+
+def reshape_as(self, other):
+    """reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RESHAPE_AS(self, other)
+    return composite_shape.reshape_as(self, other)
+
+
+_RESHAPE_AS = GuardedOverload("reshape_as", ((
+    'reshape_as(Tensor self, Tensor other)',
+    reshape_as,
+),))
+
+
+def flatten(input, start_dim=0, end_dim=-1):
+    """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FLATTEN_USING_INTS(input, start_dim, end_dim)
+    if start_dim.__class__ is not int or end_dim.__class__ is not int:
+        return _FLATTEN_USING_INTS(input, start_dim, end_dim)
+    return composite_shape.flatten(input, start_dim, end_dim)
+
+
+_FLATTEN_USING_INTS = GuardedOverload("flatten", ((
+    'flatten(Tensor self, int start_dim=0, int end_dim=-1)',
+    flatten,
+),))
+
+
+def expand(self, size, implicit):
+    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
+    self_ = self._array
+    result_ = shape.expand(self_, size, implicit)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        if edge_self is not NO_EDGE:
+            fn = new(ExpandBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, self, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.expand(self_t, size, implicit=implicit)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def expand_as(self, other):
+    """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXPAND_AS(self, other)
+    return composite_shape.expand_as(self, other)
+
+
+_EXPAND_AS = GuardedOverload("expand_as", ((
+    'expand_as(Tensor self, Tensor other)',
+    expand_as,
+),))
+
+
+def permute(input, dims):
+    """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    self_ = input._array
+    result_ = shape.permute(self_, dims)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PermuteBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dims = dims
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.permute(self_t, dims)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def transpose(input, dim0, dim1):
+    """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRANSPOSE_INT(input, dim0, dim1)
+    if dim0.__class__ is not int or dim1.__class__ is not int:
+        return _TRANSPOSE_INT(input, dim0, dim1)
+    result_ = shape.transpose(self_, dim0, dim1)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TransposeBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim0 = dim0
+            fn.saved_dim1 = dim1
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.transpose_int(self_t, dim0, dim1)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRANSPOSE_INT = GuardedOverload("transpose", ((
+    'transpose(Tensor self, int dim0, int dim1)',
+    transpose,
+),))
+
+
+def t(input):
+    """t(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _T(input)
+    result_ = shape.t(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.t(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_T = GuardedOverload("t", ((
+    't(Tensor self)',
+    t,
+),))
+
+
+def numpy_T(self):
+    """numpy_T(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NUMPY_T(self)
+    return composite_shape.numpy_T(self)
+
+
+_NUMPY_T = GuardedOverload("numpy_T", ((
+    'numpy_T(Tensor self)',
+    numpy_T,
+),))
+
+
+def matrix_H(self):
+    """matrix_H(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MATRIX_H(self)
+    return composite_shape.matrix_H(self)
+
+
+_MATRIX_H = GuardedOverload("matrix_H", ((
+    'matrix_H(Tensor self)',
+    matrix_H,
+),))
+
+
+def mT(self):
+    """mT(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MT(self)
+    return composite_shape.mT(self)
+
+
+_MT = GuardedOverload("mT", ((
+    'mT(Tensor self)',
+    mT,
+),))
+
+
+def mH(self):
+    """mH(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MH(self)
+    return composite_shape.mH(self)
+
+
+_MH = GuardedOverload("mH", ((
+    'mH(Tensor self)',
+    mH,
+),))
+
+
+def adjoint(input):
+    """adjoint(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADJOINT(input)
+    return composite_shape.adjoint(input)
+
+
+_ADJOINT = GuardedOverload("adjoint", ((
+    'adjoint(Tensor self)',
+    adjoint,
+),))
+
+
+def squeeze(input):
+    """squeeze(Tensor(a) self) -> Tensor(a)"""
+    self_ = input._array
+    result_ = shape.squeeze(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def squeeze_dim(input, dim):
+    """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
+    self_ = input._array
+    result_ = shape.squeeze_dim(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze_dim(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def squeeze_dims(input, dim):
+    """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    self_ = input._array
+    result_ = shape.squeeze_dims(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward2)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze_dims(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def unsqueeze(input, dim=MISSING, *, axis=MISSING):
+    """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _UNSQUEEZE(input, dim, axis=axis)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _UNSQUEEZE(input, dim, axis=axis)
+    result_ = shape.unsqueeze(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsqueezeBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unsqueeze(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_UNSQUEEZE = GuardedOverload("unsqueeze", ((
+    'unsqueeze(Tensor self, int dim)',
+    unsqueeze,
+),))
+
+
 def as_strided(input, size, stride, storage_offset):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
     self_ = input._array
@@ -227,6 +891,7 @@ def as_strided(input, size, stride, storage_offset):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_self_sym_strides = input.stride()
+            fn.saved_self_sym_storage_offset = input.storage_offset()
             fn.saved_size = size
             fn.saved_stride = stride
             fn.saved_storage_offset = storage_offset
@@ -242,6 +907,405 @@ def as_strided(input, size, stride, storage_offset):
             try:
                 # result: auto_linear
                 result_tangent = ops.as_strided(self_t, size, stride, storage_offset)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
+    """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SELECT_INT(input, dim, index, axis=axis)
+    if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
+        return _SELECT_INT(input, dim, index, axis=axis)
+    result_ = shape.select(self_, dim, index)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SelectBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_index = index
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.select_int(self_t, dim, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SELECT_INT = GuardedOverload("select", ((
+    'select(Tensor self, int dim, int index)',
+    select,
+),))
+
+
+def select_backward(grad_output, input_sizes, dim, index):
+    """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
+    grad_output_ = grad_output._array
+    result_ = shape.select_backward(grad_output_, input_sizes, dim, index)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        if edge_grad_output is not NO_EDGE:
+            fn = new(SelectBackwardBackward0)
+            fn.next_edges = (edge_grad_output,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.select_backward(grad_output_t, input_sizes, dim, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def slice_Tensor(input, dim, start, end, step):
+    """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"""
+    self_ = input._array
+    result_ = shape.slice(self_, dim, start, end, step)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SliceBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_start = start
+            fn.saved_end = end
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.slice_Tensor(self_t, dim, start, end, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def slice_backward(grad_output, input_sizes, dim, start, end, step):
+    """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
+    grad_output_ = grad_output._array
+    result_ = shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        if edge_grad_output is not NO_EDGE:
+            fn = new(SliceBackwardBackward0)
+            fn.next_edges = (edge_grad_output,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_start = start
+            fn.saved_end = end
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.slice_backward(grad_output_t, input_sizes, dim, start, end, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def narrow(input, dim, start, length):
+    """narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)"""
+    return composite_shape.narrow(input, dim, start, length)
+
+
+def narrow_Tensor(input, dim, start, length):
+    """narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)"""
+    return composite_shape.narrow_tensor(input, dim, start, length)
+
+
+def unbind_int(input, dim):
+    """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+    self_ = input._array
+    results = [ops.wrap(r) for r in shape.unbind(self_, dim)]
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnbindBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            edge = (fn, 0)
+    for nr, r in enumerate(results):
+        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unbind_int(self_t, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def split_Tensor(input, split_size, dim):
+    """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
+    self_ = input._array
+    results = [ops.wrap(r) for r in shape.split(self_, split_size, dim)]
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SplitBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_size = split_size
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            edge = (fn, 0)
+    for nr, r in enumerate(results):
+        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.split_Tensor(self_t, split_size, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def split_with_sizes(input, split_sizes, dim):
+    """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
+    self_ = input._array
+    results = [ops.wrap(r) for r in shape.split_with_sizes(self_, split_sizes, dim)]
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SplitWithSizesBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_sizes = split_sizes
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            edge = (fn, 0)
+    for nr, r in enumerate(results):
+        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.split_with_sizes(self_t, split_sizes, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def split_sizes(input, split_size, dim):
+    """split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]"""
+    return composite_shape.split_sizes(input, split_size, dim)
+
+
+def chunk(input, chunks, dim):
+    """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
+    return composite_shape.chunk(input, chunks, dim)
+
+
+def cat(tensors, dim, *, out=None):
+    """cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    tensors_ = [t._array for t in tensors]
+    if out is not None:
+        return write_out(cat, (tensors, dim), out)
+    result_ = shape.cat(tensors_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
+        if any([e is not NO_EDGE for e in edges_tensors]):
+            fn = new(CatBackward0)
+            fn.next_edges = (*edges_tensors,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_tensors_args_sym_sizes = [t.shape for t in tensors]
+            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_size_ = len(tensors)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        tensors_t = [None if t is None else t._tangent for t in tensors]
+        if any([t is not None for t in tensors_t]):
+            state.flags = flags & ~FORWARD_AD
+            try:
+                tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
+                # result: auto_linear
+                result_tangent = ops.cat(tensors_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def stack(tensors, dim, *, out=None):
+    """stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    tensors_ = [t._array for t in tensors]
+    if out is not None:
+        return write_out(stack, (tensors, dim), out)
+    result_ = shape.stack(tensors_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
+        if any([e is not NO_EDGE for e in edges_tensors]):
+            fn = new(StackBackward0)
+            fn.next_edges = (*edges_tensors,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_size_ = len(tensors)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        tensors_t = [None if t is None else t._tangent for t in tensors]
+        if any([t is not None for t in tensors_t]):
+            state.flags = flags & ~FORWARD_AD
+            try:
+                tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
+                # result: auto_linear
+                result_tangent = ops.stack(tensors_t, dim)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
