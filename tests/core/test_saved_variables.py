@@ -1,0 +1,83 @@
+"""Saved variables: what nodes keep, the version check, and what is shown of it."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradloom as torch
+
+
+def leaf(*values):
+    return torch.tensor(list(values), dtype=torch.float64, requires_grad=True)
+
+
+def test_a_saved_input_is_the_tensor_itself():
+    x, w = leaf(1.0), leaf(2.0)
+    node = (x * w).grad_fn
+    assert node._saved_self is x and node._saved_other is w
+
+
+def test_only_what_a_gradient_needs_is_saved():
+    x, c = leaf(1.0), torch.tensor([2.0], dtype=torch.float64)
+    node = (x * c).grad_fn
+    assert node._saved_self is None and node._saved_other is c
+
+
+def test_metadata_instead_of_the_tensor():
+    node = leaf(1.0, 2.0).sum().grad_fn
+    assert node._saved_self_sym_sizes == (2,)
+    assert not hasattr(node, "_saved_self")
+
+
+def test_a_number_shows_as_the_tensor_it_stands_for():
+    found = (3 * leaf(1.0)).grad_fn._saved_other
+    assert found.dtype is torch.int64 and found.item() == 3 and found.shape == ()
+
+
+def test_a_write_is_noticed():
+    x = leaf(1.0)
+    y = x * 2
+    z = y * y
+    y.add_(1)
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.DoubleTensor \[1\]\], which is "
+                                           r"output 0 of .*, is at version 1; expected version 0 instead"):
+        z.sum().backward()
+
+
+def test_a_write_through_a_view_is_noticed():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    z = y * y
+    y.view((2, 1)).add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_a_write_before_saving_is_no_harm():
+    x = leaf(1.0)
+    y = x * 2
+    y.add_(1)
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [12.0]
+
+
+def test_freed_variables_cannot_be_read():
+    y = leaf(1.0) * leaf(2.0)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        _ = y.grad_fn._saved_self
+
+
+def test_raw_saved_takes_hooks():
+    x = leaf(3.0)
+    y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t.tolist(), lambda v: torch.tensor(v, dtype=torch.float64) * 10)
+    y.sum().backward()
+    assert x.grad.tolist() == [33.0]
+
+
+def test_unknown_names_are_attribute_errors():
+    node = (leaf(1.0) * 2).grad_fn
+    with pytest.raises(AttributeError, match="'MulBackward0' object has no attribute '_saved_nothing'"):
+        _ = node._saved_nothing
+    assert "_saved_other" in dir(node)
