@@ -39,8 +39,6 @@ def samples(operator) -> Iterator[tuple[tuple, dict]]:
     schema = operator.schema
     ranges = domains(operator)
     tensors = [a for a in schema.inputs if a.type.is_tensor_like]
-    if not tensors:
-        raise NoSamples(f"{operator.name} takes no tensor")
     for name, shapes in _shape_sets(operator, len(tensors)):
         random = np.random.default_rng(7)
         remaining = iter(shapes)
@@ -73,20 +71,20 @@ def _value(argument, shapes, ranges, random, name):
         return _tensor(next(shapes, (2, 3)), low, high, random, name)
     if argument.default is not None and argument.type.base.name not in ("float", "Scalar"):
         value = argument.default_value
-        return tuple(value) if isinstance(value, list) else value if isinstance(
-            value, (bool, int, float, str, type(None))) else None
+        if isinstance(value, list):
+            return tuple(value)
+        plain = isinstance(value, (bool, int, float, str, type(None)))
+        return value if plain else getattr(gradloom, str(argument.default))
     if argument.python_name in ranges:
         return sum(ranges[argument.python_name]) / 2
+    if argument.type.is_list and argument.python_name in ("size", "shape"):
+        return (2, 3)
     value = _VALUES.get(argument.type.base.name)
     if value is None or argument.type.is_list:
         if argument.type.is_optional:
             return None
-        raise NoSamples(f"argument `{argument}` of {operator_name(argument)}")
+        raise NoSamples(f"argument `{argument}`")
     return value
-
-
-def operator_name(argument) -> str:
-    return str(argument.name)
 
 
 def _tensor(shape, low, high, random, name):

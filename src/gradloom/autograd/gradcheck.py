@@ -103,7 +103,7 @@ class _Check:
                           "check will likely fail if all the inputs are not of double precision floating point or "
                           "complex. ", stacklevel=4)
         array = x._array
-        if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        if array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
                                "non-overlapping to be able to compute the numerical gradients correctly. You should "
                                "call .contiguous on the input before passing it to gradcheck.")
@@ -408,6 +408,6 @@ def _random_like(output, random, gaps):
     if array.dtype.kind == "c":
         values = values + 1j * random.standard_normal((*array.shape, 2))
     values = values.astype(array.dtype)
-    out = _operators.wrap(values[..., 0] if gaps else np.ascontiguousarray(values[..., 0]))
+    out = _operators.wrap(values[..., 0] if gaps else np.array(values[..., 0]))
     out.requires_grad = True
     return out
