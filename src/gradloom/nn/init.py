@@ -78,20 +78,43 @@ def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
 def trunc_normal_(
     tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
 ):
-    """Fill from the normal distribution cut off to [a, b], by the inverse of its distribution function."""
+    """Fill from the normal distribution cut off to [a, b], by drawing again what falls outside.
+
+    Warns when mean is more than two standard deviations away from the interval.
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may "
-            "be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
+            "The distribution of values may be incorrect.",
             stacklevel=2,
         )
-    low, high = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
+    below_a, below_b = ((1 + math.erf((bound - mean) / (std * math.sqrt(2.0)))) / 2 for bound in (a, b))
     with gl.no_grad():
-        tensor.uniform_(low, high, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0)).add_(mean)
-        # Rounding may leave the interval by a little.
-        return tensor.clamp_(min=a, max=b)
+        # Where much of the bell lies inside, its own samples mostly do; else uniform ones are accepted more
+        # often.
+        propose = _normal_proposal if below_b - below_a > 0.3 else _uniform_proposal
+        values, refused = propose(tensor, mean, std, a, b, generator)
+        while refused.any():
+            again, refused_again = propose(tensor, mean, std, a, b, generator)
+            values = gl.where(refused, again, values)
+            refused = refused & refused_again
+        return tensor.copy_(values)
+
+
+def _normal_proposal(like, mean, std, a, b, generator):
+    """Normal samples, and which of them lie outside of [a, b] as numbers of their dtype."""
+    low, high = (gl.tensor(bound, dtype=like.dtype).item() for bound in (a, b))
+    values = gl.empty_like(like).normal_(mean, std, generator=generator)
+    return values, (values < low) | (values > high)
+
+
+def _uniform_proposal(like, mean, std, a, b, generator):
+    """Samples uniform in [a, b), each refused with a probability that leaves the bell's shape."""
+    top = min(max(mean, a), b)
+    log_peak = -0.5 * ((top - mean) / std) ** 2
+    values = gl.empty_like(like).uniform_(a, b, generator=generator)
+    log_density = ((values - mean) / std) ** 2 * -0.5 - log_peak
+    return values, gl.empty_like(like).uniform_(generator=generator).log_() > log_density
 
 
 def constant_(tensor, val: float):

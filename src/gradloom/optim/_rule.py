@@ -16,13 +16,7 @@ class RuleOptimizer(Optimizer):
     block.
     """
 
-    _flags = ("maximize",)
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name in self._flags:
-                group.setdefault(name, False)
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def _kept(self, group) -> dict:
         """What is kept for each parameter: the tensors' names and first values."""

@@ -112,8 +112,6 @@ class Adadelta(RuleOptimizer):
         foreach, capturable: accepted; they choose nothing here.
     """
 
-    _flags = ("maximize", "capturable")
-
     def __init__(
         self,
         params,

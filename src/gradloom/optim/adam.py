@@ -34,6 +34,16 @@ class Adam(Optimizer):
         foreach, capturable, fused: accepted; they choose nothing here.
     """
 
+    _later_options = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
     def __init__(
         self,
         params,
@@ -68,12 +78,6 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name in ("amsgrad", "maximize", "decoupled_weight_decay"):
-                group.setdefault(name, False)
 
     def step(self, closure=None):
         """Update the parameters once; returns the closure's loss, or None."""

@@ -23,7 +23,7 @@ def _running_mean(mean, gradient, beta, scratch):
 class _AdamLike(RuleOptimizer):
     """Options and state that the relatives share: running means of g and g ** 2."""
 
-    _flags = ("maximize", "capturable", "decoupled_weight_decay")
+    _later_options = {**RuleOptimizer._later_options, "decoupled_weight_decay": False}
 
     def _kept(self, group):
         return {"exp_avg": 0, "exp_avg_sq": 0}
@@ -50,8 +50,6 @@ class Adamax(_AdamLike):
         maximize: climb instead of descend.
         foreach, capturable: accepted; they choose nothing here.
     """
-
-    _flags = ("maximize", "capturable")
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Optimizer: parameter groups, state, hooks, and saving; the base class of all optimizers.
 
-A subclass calls `super().__init__(params, defaults)` and defines `step`. Its step is wrapped so that hooks
-run around it and autograd does not record it.
+A subclass calls `super().__init__(params, defaults)` and defines `step`, which is wrapped so that hooks run
+around it.
 """
 
 from __future__ import annotations
@@ -60,35 +60,28 @@ def register_optimizer_step_post_hook(hook) -> RemovableHandle:
 
 
 def _hooked(step):
-    """A class's `step` with hooks around it, without recording.
+    """A class's `step` with hooks around it.
 
-    An inner call through super() is not hooked again.
+    They are given all of its arguments, the optimizer among them.
     """
 
     @functools.wraps(step)
-    def wrapper(self, *args, **kwargs):
-        if self.__dict__.get("_in_step"):
-            return step(self, *args, **kwargs)
-        self._in_step = True
-        try:
-            for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
-                answer = hook(self, args, kwargs)
-                if answer is not None:
-                    if not (isinstance(answer, tuple) and len(answer) == 2):
-                        raise RuntimeError(
-                            f"{type(self).__name__}.step must return None or a tuple of (new_args, "
-                            "new_kwargs), "
-                            f"but got {answer}."
-                        )
-                    args, kwargs = answer
-            with gl.no_grad():
-                result = step(self, *args, **kwargs)
-            # A scheduler warns when it is stepped before its optimizer ever was.
-            self._opt_called = True
-            for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
-                hook(self, args, kwargs)
-        finally:
-            self._in_step = False
+    def wrapper(*args, **kwargs):
+        self = args[0]
+        for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
+            answer = hook(self, args, kwargs)
+            if answer is not None:
+                if not (isinstance(answer, tuple) and len(answer) == 2):
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step: a pre-hook must return None or a tuple of (new_args, "
+                        f"new_kwargs), but got {answer}."
+                    )
+                args, kwargs = answer
+        result = step(*args, **kwargs)
+        # A scheduler warns when it is stepped before its optimizer ever was.
+        self._opt_called = True
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
+            hook(self, args, kwargs)
         return result
 
     wrapper.hooked = True
@@ -107,6 +100,9 @@ class Optimizer:
         param_groups: the groups, with all options filled in.
         state: what the optimizer keeps for each parameter, by parameter.
     """
+
+    #: Options that states saved by earlier versions may lack, with what they meant then.
+    _later_options: dict = {}
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -143,6 +139,9 @@ class Optimizer:
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
+        for group in self.param_groups:
+            for name, value in self._later_options.items():
+                group.setdefault(name, value)
 
     def __repr__(self):
         text = f"{type(self).__name__} ("

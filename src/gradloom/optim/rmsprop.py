@@ -26,8 +26,6 @@ class RMSprop(RuleOptimizer):
         foreach, capturable: accepted; they choose nothing here.
     """
 
-    _flags = ("maximize", "centered", "capturable")
-
     def __init__(
         self,
         params,

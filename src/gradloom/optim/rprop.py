@@ -25,8 +25,6 @@ class Rprop(RuleOptimizer):
         foreach, capturable: accepted; they choose nothing here.
     """
 
-    _flags = ("maximize", "capturable")
-
     def __init__(
         self,
         params,
@@ -100,8 +98,6 @@ class ASGD(RuleOptimizer):
         maximize: climb instead of descend.
         foreach, capturable: accepted; they choose nothing here.
     """
-
-    _flags = ("maximize", "capturable")
 
     def __init__(
         self,

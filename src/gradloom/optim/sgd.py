@@ -26,6 +26,14 @@ class SGD(Optimizer):
         foreach, fused: accepted; they choose nothing here.
     """
 
+    _later_options = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": None,
+    }
+
     def __init__(
         self,
         params,
@@ -58,12 +66,6 @@ class SGD(Optimizer):
             "fused": fused,
         }
         super().__init__(params, defaults)
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, value in (("nesterov", False), ("maximize", False), ("foreach", None)):
-                group.setdefault(name, value)
 
     def step(self, closure=None):
         """Update the parameters once; returns the closure's loss, or None."""

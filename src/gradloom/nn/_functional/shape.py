@@ -44,8 +44,9 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
     spatial = count // 2
     if spatial not in (1, 2, 3) or dims not in (spatial + 1, spatial + 2):
         raise NotImplementedError(
-            f"Padding size {count} is not supported for {dims}D input tensor: other than constant padding takes "
-            "two numbers for each of the last one to three dimensions, and one or two dimensions before them"
+            f"Padding size {count} is not supported for {dims}D input tensor: other than constant padding "
+            "takes two numbers for each of the last one to three dimensions, and one or two dimensions "
+            "before them"
         )
     return getattr(ops, f"{'reflection' if mode == 'reflect' else 'replication'}_pad{spatial}d")(input, pad)
 

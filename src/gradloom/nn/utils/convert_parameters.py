@@ -20,7 +20,7 @@ def vector_to_parameters(vec, parameters) -> None:
     Raises TypeError when `vec` is not a tensor.
     """
     if not isinstance(vec, gl.Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {type(vec)}")
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     start = 0
     for parameter in parameters:
         stop = start + parameter.numel()

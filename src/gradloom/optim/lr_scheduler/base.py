@@ -49,8 +49,12 @@ class LRScheduler:
                 )
         self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        self._is_initial = True
+        self._initial_step()
+
+    def _initial_step(self):
+        """Set the rates of the first epoch, for which a scheduler may go another way."""
         self._step_count = 0
+        self._is_initial = True
         self.step()
         self._is_initial = False
 

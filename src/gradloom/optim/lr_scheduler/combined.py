@@ -34,9 +34,7 @@ class SequentialLR(LRScheduler):
             set_rate(group, group["initial_lr"])
         for scheduler in schedulers:
             scheduler.last_epoch -= 1
-        schedulers[0]._is_initial = True
-        schedulers[0].step()
-        schedulers[0]._is_initial = False
+        schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self) -> None:
