@@ -14,8 +14,7 @@ __all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable
            "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "increment_version", "inference_mode", "no_grad",
            "set_detect_anomaly", "set_grad_enabled"]
 
-_LAZY = {"Function": "function", "NestedIOFunction": "function", "gradcheck": "gradcheck",
-         "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck", "Variable": "variable"}
+_LAZY = {"Function": "function", "NestedIOFunction": "function", "Variable": "variable"}
 _MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode"}
 
 
@@ -216,3 +215,7 @@ def increment_version(tensor) -> None:
 
 def _is_running() -> bool:
     return state.graph_task is not None
+
+
+# Last, because it uses `grad`; now, because the function must win over the module of the same name, as in PyTorch.
+from .gradcheck import gradcheck, gradgradcheck  # noqa: E402

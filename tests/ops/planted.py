@@ -1,0 +1,42 @@
+"""Operators with known defects, generated as any other from YAML, to see that the tests would notice."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen.render import render
+
+from .operators import ROOT, Operator
+
+
+def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
+    """Generate operators into a package of their own and import it.
+
+    Args:
+        folder: where to write the package.
+        entries, formulas: YAML items for native_functions.yaml and derivatives.yaml.
+
+    Returns:
+        The operators by name.
+    """
+    package = ROOT / "src" / "gradloom"
+    for name, items in (("native_functions.yaml", entries), ("derivatives.yaml", formulas)):
+        (folder / name).write_text((ROOT / name).read_text() + "\n" + items)
+    functions = native_functions.load(folder / "native_functions.yaml", package=package)
+    joined = derivatives.load(folder / "derivatives.yaml", functions, package=package)
+    for name, text in render(joined).items():
+        path = folder / "planted" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("gradloom.generated", "planted"))
+    sys.path.insert(0, str(folder))
+    try:
+        namespaces = importlib.import_module("planted.namespaces")
+    finally:
+        sys.path.remove(str(folder))
+        for module in [m for m in sys.modules if m == "planted" or m.startswith("planted.")]:
+            del sys.modules[module]
+    return {j.schema.name.base: Operator(j, namespaces.OVERLOADS[j.schema.name.unambiguous])
+            for j in joined if j.variant is None and j.schema.name.base.startswith("planted_")}
