@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import gradloom as gl
 from gradloom.tensor import Tensor
 
@@ -30,25 +28,10 @@ class Parameter(Tensor):
         return Tensor._make_subclass(cls, data, requires_grad)
 
     def __deepcopy__(self, memo):
-        done = memo.get(id(self))
-        if done is None:
-            done = memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
-            _copy_attributes(self, done, memo)
-        return done
-
-    def __repr__(self, *, tensor_contents=None):
-        if tensor_contents is not None:
-            return "Parameter containing:\n" + tensor_contents
-        return "Parameter containing:\n" + super().__repr__()
-
-    def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (
-            type(self),
-            self.data,
-            self.requires_grad,
-            OrderedDict(),
-            _attributes(self),
-        )
+        # As PyTorch does: the values alone, without the gradient.
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
 
 
 class _BufferMeta(type(Tensor)):
@@ -72,23 +55,3 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
-
-
-def _attributes(tensor):
-    """What a user stored on the tensor object itself."""
-    return dict(getattr(tensor, "__dict__", {}))
-
-
-def _copy_attributes(source, destination, memo):
-    attributes = _attributes(source)
-    if attributes:
-        import copy
-
-        destination.__dict__.update(copy.deepcopy(attributes, memo))
-
-
-def _rebuild_parameter(kind, data, requires_grad, _hooks, attributes):
-    parameter = kind(data, requires_grad)
-    if attributes:
-        parameter.__dict__.update(attributes)
-    return parameter
