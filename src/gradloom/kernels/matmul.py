@@ -1,0 +1,186 @@
+"""Products of matrices and vectors.
+
+Note [Products]
+Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass a transposed
+one by its strides. Two things are done for them here. Halves are multiplied in float32 and rounded once at the end.
+A batch in which neither of the last two dimensions is contiguous is copied first: `np.matmul` would fall back to a loop of
+its own, while `np.dot` copies by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, scalar_type_name
+from ._precision import is_half, widen
+
+
+def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
+    """The product of matrices (n, k) and (k, m): (n, m)."""
+    if self.ndim != 2:
+        raise RuntimeError("self must be a matrix")
+    if mat2.ndim != 2:
+        raise RuntimeError("mat2 must be a matrix")
+    if self.shape[1] != mat2.shape[0]:
+        raise _cannot_multiply(self, mat2)
+    if self.dtype is not mat2.dtype:
+        raise RuntimeError("expected m1 and m2 to have the same dtype, but got: "
+                           f"{_c_name(self)} != {_c_name(mat2)}")
+    return product(self, mat2, "addmm_impl_cpu_")
+
+
+def addmm(self: np.ndarray, mat1: np.ndarray, mat2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
+    """beta * self + alpha * (mat1 @ mat2), where self broadcasts to (n, m); beta 0 leaves self unread."""
+    if mat1.ndim != 2:
+        raise RuntimeError(f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
+    if mat2.ndim != 2:
+        raise RuntimeError(f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
+    if mat1.shape[1] != mat2.shape[0]:
+        raise _cannot_multiply(mat1, mat2)
+    _require_one_type(self, mat1, mat2)
+    check_expand(self, (mat1.shape[0], mat2.shape[1]))
+    return add_scaled(self, product(mat1, mat2, "addmm_impl_cpu_", keep_wide=True), beta, alpha)
+
+
+def bmm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
+    """Products of the matrices in batches (b, n, k) and (b, k, m): (b, n, m)."""
+    check_batches(self, mat2)
+    return product(self, mat2, "bmm")
+
+
+def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
+    """The product of a matrix (n, m) and a vector (m,): (n,)."""
+    if self.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
+    if self.shape[1] != vec.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), "
+                           f"vec ({vec.shape[0]})")
+    if self.dtype is not vec.dtype:
+        found, other = scalar_type_name(TYPE_OF[self.dtype]), scalar_type_name(TYPE_OF[vec.dtype])
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}")
+    return product(self, vec, "addmv_impl_cpu")
+
+
+def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
+    """The sum of products of two vectors (n,), a scalar; nothing is conjugated."""
+    if self.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
+    if self.dtype is not tensor.dtype:
+        raise RuntimeError("dot : expected both vectors to have same dtype, but found "
+                           f"{scalar_type_name(TYPE_OF[self.dtype])} and {scalar_type_name(TYPE_OF[tensor.dtype])}")
+    n, m = self.size, tensor.size
+    if n != m:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of "
+                           f"elements, but got {n} and {m} elements respectively")
+    return product(self, tensor, "dot")
+
+
+def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
+    """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k, m).
+
+    Args:
+        name: PyTorch's name of the kernel, for its message about bools.
+        keep_wide: give the product of halves as float32, for a caller that goes on computing.
+    """
+    dtype = a.dtype
+    if dtype.kind == "b":
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+    half = is_half(dtype)
+    if half:
+        a, b = widen(a), widen(b)
+    if b.ndim < 3:
+        found = np.dot(a, b)
+        if found.__class__ is not np.ndarray:
+            found = np.asarray(found)
+    else:
+        found = np.matmul(_for_blas(a), _for_blas(b))
+    return found.astype(dtype) if half and not keep_wide else found
+
+
+def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
+    """beta * self + alpha * found, computed in the memory of `found` and given in self's dtype.
+
+    Integers take the integer part of beta and alpha.
+    """
+    dtype = self.dtype
+    if dtype.kind in "iu":
+        beta, alpha = _wrap(beta, dtype), _wrap(alpha, dtype)
+    elif (beta.__class__ is complex or alpha.__class__ is complex) and dtype.kind != "c":
+        raise RuntimeError("value cannot be converted to type float without overflow")
+    if alpha == 0:
+        found = np.zeros_like(found)  # whatever the product holds
+    elif alpha != 1:
+        found *= alpha
+    if beta == 1:
+        found += widen(self)
+    elif beta != 0:
+        found += widen(self) * beta
+    return found if found.dtype is dtype else found.astype(dtype)
+
+
+def _wrap(number, dtype) -> np.generic:
+    return np.int64(int(number)).astype(dtype)
+
+
+def check_expand(self: np.ndarray, shape: tuple) -> None:
+    """Raise RuntimeError unless an array broadcasts to `shape`, as PyTorch's expand does."""
+    if self.shape == shape:
+        return
+    if self.ndim > len(shape):
+        from ..dtype import legacy_type_name
+
+        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "
+                           f"the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
+                           f"dimensions in the tensor ({self.ndim})")
+    lead = len(shape) - self.ndim
+    for d, n in enumerate(self.shape):
+        if n != 1 and n != shape[lead + d]:
+            raise RuntimeError(f"The expanded size of the tensor ({shape[lead + d]}) must match the existing size ({n}) "
+                               f"at non-singleton dimension {lead + d}.  Target sizes: {list(shape)}.  Tensor sizes: "
+                               f"{list(self.shape)}")
+
+
+def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
+    """Raise RuntimeError unless shapes are (b, n, k) and (b, k, m), and dtypes equal."""
+    if batch1.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if batch2.ndim != 3:
+        raise RuntimeError("batch2 must be a 3D tensor")
+    b, _, k = batch1.shape
+    if batch2.shape[0] != b or batch2.shape[1] != k:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: "
+                           f"[{batch2.shape[0]}, {batch2.shape[1]}].")
+    if batch1.dtype is not batch2.dtype:
+        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[batch1.dtype])} but found "
+                           f"{scalar_type_name(TYPE_OF[batch2.dtype])}")
+
+
+def _for_blas(a: np.ndarray) -> np.ndarray:
+    """`a`, or a copy if neither of its last two dimensions has a stride of one element."""
+    item = a.itemsize
+    rows, columns = a.strides[-2:]
+    if (columns == item and rows >= item and rows % item == 0) or (rows == item and columns >= item and
+                                                                   columns % item == 0):
+        return a
+    return np.ascontiguousarray(a)
+
+
+def _require_one_type(self, mat1, mat2) -> None:
+    if self.dtype is not mat2.dtype or mat1.dtype is not mat2.dtype:
+        name, other = ("self", self) if self.dtype is not mat2.dtype else ("mat1", mat1)
+        raise RuntimeError(f"{name} and mat2 must have the same dtype, but got "
+                           f"{scalar_type_name(TYPE_OF[other.dtype])} and {scalar_type_name(TYPE_OF[mat2.dtype])}")
+
+
+def _cannot_multiply(a, b) -> RuntimeError:
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+                        f"{b.shape[0]}x{b.shape[1]})")
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "int64": "long", "int32": "int",
+            "int16": "short", "int8": "signed char", "uint8": "unsigned char"}
+
+
+def _c_name(a: np.ndarray) -> str:
+    return _C_NAMES.get(a.dtype.name, a.dtype.name)
