@@ -293,7 +293,9 @@ class Wrapper:
 
     @property
     def _kernel_names(self) -> Mapping[str, str]:
-        names = {}
+        assert self.native.kernel is not None
+        # A family may be called like one of its operators (matmul), so its kernels go by another name.
+        names = {family: f"kernels_{family}" for family in self.native.kernel.families}
         for p in self.parameters:
             name = p.argument.python_name
             if p.kind != "value":
@@ -323,7 +325,7 @@ class Wrapper:
                 values.append(f"None if {p.name} is None else {p.name}.numpy")
             else:
                 values.append(p.name)
-        return f"{kernel.source}({', '.join(values)})"
+        return f"kernels_{kernel.source}({', '.join(values)})"
 
     @property
     def ufunc_out(self) -> str | None:

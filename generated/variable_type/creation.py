@@ -22,7 +22,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
-from gradloom.kernels import creation
+from gradloom.kernels import creation as kernels_creation
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
@@ -34,7 +34,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(zeros, (size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.zeros(size, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -55,7 +55,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         return write_out(ones, (size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.ones(size, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -76,7 +76,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
         return write_out(full, (size, fill_value, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.full(size, fill_value, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -97,7 +97,7 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
         return write_out(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
-    result_ = creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -119,7 +119,7 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
         return write_out(zeros_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
-    result_ = creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -141,7 +141,7 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         return write_out(ones_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
-    result_ = creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -163,7 +163,7 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
         return write_out(empty_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
-    result_ = creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -185,7 +185,7 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
         return write_out(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
-    result_ = creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -207,7 +207,7 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
         return write_out(new_zeros, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -229,7 +229,7 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False,
         return write_out(new_ones, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -251,7 +251,7 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
         return write_out(new_empty, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -273,7 +273,7 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
         return write_out(new_full, (self, size, fill_value, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -294,7 +294,7 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(arange, (end, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.arange(end, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -313,7 +313,7 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     """arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
-    result_ = creation.arange_start(start, end, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -332,7 +332,7 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
-    result_ = creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -353,7 +353,7 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
         return write_out(linspace, (start, end, steps, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -374,7 +374,7 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
         return write_out(eye, (n, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.eye(n, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -395,7 +395,7 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(eye_m, (n, m, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = creation.eye_m(n, m, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -22,7 +22,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
-from gradloom.kernels import reduction
+from gradloom.kernels import reduction as kernels_reduction
 from gradloom.generated.functions.reduction import (
     SumBackward0,
     SumBackward1,
@@ -35,7 +35,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 def sum(input, dtype):
     """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     self_ = input._array
-    result_ = reduction.sum(self_, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction.sum(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -76,7 +76,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out)
-    result_ = reduction.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    result_ = kernels_reduction.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

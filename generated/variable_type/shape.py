@@ -22,7 +22,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
-from gradloom.kernels import shape
+from gradloom.kernels import shape as kernels_shape
 from gradloom.composite import shape as composite_shape
 from gradloom.generated.functions.shape import (
     AsStridedBackward0,
@@ -93,7 +93,7 @@ def clone(input, memory_format, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(clone, (input, memory_format), out)
-    result_ = shape.clone(self_, memory_format)
+    result_ = kernels_shape.clone(self_, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -156,7 +156,7 @@ def copy_(self, src, non_blocking=False):
             remember(fn)
     if flags & FORWARD_AD:
         src_t = src._tangent
-    write_inplace(self_, shape.copy(self_, src_))
+    write_inplace(self_, kernels_shape.copy(self_, src_))
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -188,7 +188,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     self_ = input._array
     if device is not None:
         check_device(device)
-    result_ = shape.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
+    result_ = kernels_shape.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -277,7 +277,7 @@ _TYPE_AS = GuardedOverload("type_as", ((
 def view(self, size):
     """view(Tensor(a) self, int[] size) -> Tensor(a)"""
     self_ = self._array
-    result_ = shape.view(self_, size)
+    result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -317,7 +317,7 @@ def view(self, size):
 def _unsafe_view(input, size):
     """_unsafe_view(Tensor self, int[] size) -> Tensor"""
     self_ = input._array
-    result_ = shape.view(self_, size)
+    result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -413,7 +413,7 @@ _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
 def expand(self, size, implicit):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
     self_ = self._array
-    result_ = shape.expand(self_, size, implicit)
+    result_ = kernels_shape.expand(self_, size, implicit)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -469,7 +469,7 @@ _EXPAND_AS = GuardedOverload("expand_as", ((
 def permute(input, dims):
     """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.permute(self_, dims)
+    result_ = kernels_shape.permute(self_, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -516,7 +516,7 @@ def transpose(input, dim0, dim1):
         return _TRANSPOSE_INT(input, dim0, dim1)
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _TRANSPOSE_INT(input, dim0, dim1)
-    result_ = shape.transpose(self_, dim0, dim1)
+    result_ = kernels_shape.transpose(self_, dim0, dim1)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -568,7 +568,7 @@ def t(input):
         self_ = None
     if self_ is None:
         return _T(input)
-    result_ = shape.t(self_)
+    result_ = kernels_shape.t(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -698,7 +698,7 @@ _ADJOINT = GuardedOverload("adjoint", ((
 def squeeze(input):
     """squeeze(Tensor(a) self) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.squeeze(self_)
+    result_ = kernels_shape.squeeze(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -738,7 +738,7 @@ def squeeze(input):
 def squeeze_dim(input, dim):
     """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.squeeze_dim(self_, dim)
+    result_ = kernels_shape.squeeze_dim(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -779,7 +779,7 @@ def squeeze_dim(input, dim):
 def squeeze_dims(input, dim):
     """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.squeeze_dims(self_, dim)
+    result_ = kernels_shape.squeeze_dims(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -827,7 +827,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
         return _UNSQUEEZE(input, dim, axis=axis)
     if dim.__class__ is not int or axis is not MISSING:
         return _UNSQUEEZE(input, dim, axis=axis)
-    result_ = shape.unsqueeze(self_, dim)
+    result_ = kernels_shape.unsqueeze(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -873,7 +873,7 @@ _UNSQUEEZE = GuardedOverload("unsqueeze", ((
 def as_strided(input, size, stride, storage_offset):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.as_strided(self_, size, stride, storage_offset)
+    result_ = kernels_shape.as_strided(self_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -925,7 +925,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
         return _SELECT_INT(input, dim, index, axis=axis)
     if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
         return _SELECT_INT(input, dim, index, axis=axis)
-    result_ = shape.select(self_, dim, index)
+    result_ = kernels_shape.select(self_, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -973,7 +973,7 @@ _SELECT_INT = GuardedOverload("select", ((
 def select_backward(grad_output, input_sizes, dim, index):
     """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
     grad_output_ = grad_output._array
-    result_ = shape.select_backward(grad_output_, input_sizes, dim, index)
+    result_ = kernels_shape.select_backward(grad_output_, input_sizes, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1012,7 +1012,7 @@ def select_backward(grad_output, input_sizes, dim, index):
 def slice_Tensor(input, dim, start, end, step):
     """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"""
     self_ = input._array
-    result_ = shape.slice(self_, dim, start, end, step)
+    result_ = kernels_shape.slice(self_, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1056,7 +1056,7 @@ def slice_Tensor(input, dim, start, end, step):
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
     """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
     grad_output_ = grad_output._array
-    result_ = shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
+    result_ = kernels_shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1107,7 +1107,7 @@ def narrow_Tensor(input, dim, start, length):
 def unbind_int(input, dim):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     self_ = input._array
-    results = [ops.wrap(r) for r in shape.unbind(self_, dim)]
+    results = [ops.wrap(r) for r in kernels_shape.unbind(self_, dim)]
     flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
@@ -1144,7 +1144,7 @@ def unbind_int(input, dim):
 def split_Tensor(input, split_size, dim):
     """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
     self_ = input._array
-    results = [ops.wrap(r) for r in shape.split(self_, split_size, dim)]
+    results = [ops.wrap(r) for r in kernels_shape.split(self_, split_size, dim)]
     flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
@@ -1182,7 +1182,7 @@ def split_Tensor(input, split_size, dim):
 def split_with_sizes(input, split_sizes, dim):
     """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
     self_ = input._array
-    results = [ops.wrap(r) for r in shape.split_with_sizes(self_, split_sizes, dim)]
+    results = [ops.wrap(r) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
@@ -1232,7 +1232,7 @@ def cat(tensors, dim, *, out=None):
     tensors_ = [t._array for t in tensors]
     if out is not None:
         return write_out(cat, (tensors, dim), out)
-    result_ = shape.cat(tensors_, dim)
+    result_ = kernels_shape.cat(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1276,7 +1276,7 @@ def stack(tensors, dim, *, out=None):
     tensors_ = [t._array for t in tensors]
     if out is not None:
         return write_out(stack, (tensors, dim), out)
-    result_ = shape.stack(tensors_, dim)
+    result_ = kernels_shape.stack(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
