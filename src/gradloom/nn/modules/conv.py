@@ -347,9 +347,19 @@ class ConvTranspose1d(_ConvTransposeNd):
         device=None,
         dtype=None,
     ):
-        sizes = map(_single, (kernel_size, stride, padding, output_padding))
         super().__init__(
-            in_channels, out_channels, *sizes, groups, bias, _single(dilation), padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            _single(kernel_size),
+            _single(stride),
+            _single(padding),
+            _single(output_padding),
+            groups,
+            bias,
+            _single(dilation),
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input, output_size=None):
@@ -374,9 +384,19 @@ class ConvTranspose2d(_ConvTransposeNd):
         device=None,
         dtype=None,
     ):
-        sizes = map(_pair, (kernel_size, stride, padding, output_padding))
         super().__init__(
-            in_channels, out_channels, *sizes, groups, bias, _pair(dilation), padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            _pair(kernel_size),
+            _pair(stride),
+            _pair(padding),
+            _pair(output_padding),
+            groups,
+            bias,
+            _pair(dilation),
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input, output_size=None):
@@ -401,9 +421,19 @@ class ConvTranspose3d(_ConvTransposeNd):
         device=None,
         dtype=None,
     ):
-        sizes = map(_triple, (kernel_size, stride, padding, output_padding))
         super().__init__(
-            in_channels, out_channels, *sizes, groups, bias, _triple(dilation), padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            _triple(kernel_size),
+            _triple(stride),
+            _triple(padding),
+            _triple(output_padding),
+            groups,
+            bias,
+            _triple(dilation),
+            padding_mode,
+            device,
+            dtype,
         )
 
     def forward(self, input, output_size=None):
