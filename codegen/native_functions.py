@@ -43,6 +43,7 @@ class NativeFunction:
     python_module   'nn', 'linalg', 'fft', 'special' or None
     family          the file in generated/ that it goes to
     type_promotion  how dtypes combine, None where it is not said
+    promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
     """
@@ -58,6 +59,7 @@ class NativeFunction:
     python_module: str | None
     family: str
     type_promotion: str | None
+    promotes: tuple[str, ...]
     accepts_number: tuple[str, ...]
     domain: Node | None
 
@@ -193,7 +195,8 @@ class _Loader:
             python_module=word_of(entry, "python_module"),
             family=self.families.of(entry, kernel, composite),
             type_promotion=word_of(entry, "type_promotion"),
-            accepts_number=self.numbers(entry, schema),
+            promotes=self.tensors(entry, schema, "promotes"),
+            accepts_number=self.tensors(entry, schema, "accepts_number"),
             domain=entry.get("domain"),
         )
 
@@ -213,8 +216,9 @@ class _Loader:
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
 
-    def numbers(self, entry: Entry, schema: FunctionSchema) -> tuple[str, ...]:
-        words = words_of(entry, "accepts_number")
+    def tensors(self, entry: Entry, schema: FunctionSchema, key: str) -> tuple[str, ...]:
+        """The tensor arguments that a key names."""
+        words = words_of(entry, key)
         tensors = [a.name for a in schema.inputs if a.type.is_tensor]
         for word in words:
             if word.value not in tensors:

@@ -52,6 +52,7 @@ KEYS = {
     "type_promotion": Key(
         "text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS
     ),
+    "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
     "domain": Key("any", "where tests may take samples from"),
 }

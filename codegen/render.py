@@ -244,8 +244,9 @@ class PublicName:
 
     @property
     def method_entries(self) -> tuple[int, ...]:
-        """The positions of the overloads that are methods."""
-        return tuple(i for i, w in enumerate(self.wrappers) if "method" in w.native.variants)
+        """The positions of the overloads that are methods, as all in-place variants are."""
+        return tuple(i for i, w in enumerate(self.wrappers)
+                     if "method" in w.native.variants or (w.kind == "inplace" and w.parameters[0].argument.name == "self"))
 
     @property
     def is_method(self) -> bool:

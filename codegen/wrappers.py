@@ -355,8 +355,10 @@ class Wrapper:
     def promotes(self) -> tuple[Parameter, ...]:
         """The tensors whose arrays are brought to one dtype before the kernel."""
         rule = self.native.type_promotion or self._default_promotion
-        tensors = tuple(p for p in self.arrays if p.kind in ("tensor", "optional"))
-        if rule == "none" or len(self.arrays) != len(tensors):
+        chosen = self.native.promotes
+        arrays = tuple(p for p in self.arrays if not chosen or p.argument.name in chosen)
+        tensors = tuple(p for p in arrays if p.kind in ("tensor", "optional"))
+        if rule == "none" or len(arrays) != len(tensors):
             return ()
         if rule == "int_to_float":
             return tensors
@@ -383,6 +385,7 @@ class Wrapper:
         ]
         if self.native.type_promotion == "int_to_float" or self.scalars:
             tests.append(f"{first.array}.dtype.kind not in 'fcV'")
+        tests += [f"{s}.__class__ is complex" for s in self.scalars]
         return " or ".join(tests)
 
     @property
@@ -663,9 +666,11 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
         for a in schema.inputs
     )
     direct = is_single and is_direct(schema)
+    function = name if direct else schema.name.unambiguous
     return Wrapper(
         name=str(schema.name),
-        function=name if direct else schema.name.unambiguous,
+        # an operator may be called like its family (complex), whose kernels its module imports by that name
+        function=f"{function}_operator" if function == native.family else function,
         python_name=name,
         kind=kind,
         doc=str(schema),

@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.elementwise import maybe_multiply
+from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, conj_number, copysign_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_backward, maybe_multiply, minimum_backward, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
 
 
 class AddBackward0(Node):
@@ -36,6 +36,76 @@ class AddBackward0(Node):
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)
+
+
+class SubBackward0(Node):
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_alpha',)
+    _saved_fields = ('alpha',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # other: maybe_multiply(-grad, alpha)
+        if edges[1] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            grad_of_other = maybe_multiply(-grad, alpha)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class RsubBackward0(Node):
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_alpha',)
+    _saved_fields = ('alpha',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: maybe_multiply(-grad, alpha)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            grad_of_self = maybe_multiply(-grad, alpha)
+        else:
+            grad_of_self = None
+        # other: grad
+        if edges[1] is not NO_EDGE:
+            grad_of_other = grad
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class RsubBackward1(Node):
+    """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_alpha',)
+    _saved_fields = ('alpha',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: maybe_multiply(-grad, alpha)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            grad_of_self = maybe_multiply(-grad, alpha)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
 
 
 class MulBackward0(Node):
@@ -69,6 +139,403 @@ class MulBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_other = RELEASED
+
+
+class DivBackward0(Node):
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad / other.conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = grad / other.conj()
+        else:
+            grad_of_self = None
+        # other: -grad * ((self / other) / other).conj()
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = -grad * ((self / other) / other).conj()
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class DivBackward1(Node):
+    """div.Scalar(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ('saved_other',)
+    _saved_fields = ('other',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / conj_number(other)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            grad_of_self = grad / conj_number(other)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DivBackward2(Node):
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other', 'saved_rounding_mode')
+    _saved_fields = ('self', 'other', 'rounding_mode')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: div_mode_self_backward(grad, other, rounding_mode)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            rounding_mode = fn.saved_rounding_mode
+            grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
+        else:
+            grad_of_self = None
+        # other: div_mode_other_backward(grad, self, other, rounding_mode)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            rounding_mode = fn.saved_rounding_mode
+            grad_of_other = div_mode_other_backward(grad, self, other, rounding_mode)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class DivBackward3(Node):
+    """div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+
+    __slots__ = ('saved_other', 'saved_rounding_mode')
+    _saved_fields = ('other', 'rounding_mode')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: div_mode_self_backward(grad, other, rounding_mode)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            rounding_mode = fn.saved_rounding_mode
+            grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class RemainderBackward0(Node):
+    """remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class RemainderBackward1(Node):
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # other: -grad * self.div(other, rounding_mode='floor')
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = -grad * self.div(other, rounding_mode='floor')
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class FmodBackward0(Node):
+    """fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FmodBackward1(Node):
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # other: -grad * self.div(other, rounding_mode='trunc')
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = -grad * self.div(other, rounding_mode='trunc')
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class PowBackward0(Node):
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_exponent')
+    _saved_fields = ('self', 'exponent')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: pow_backward(grad, self, exponent)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            exponent = fn.saved_exponent
+            grad_of_self = pow_backward(grad, self, exponent)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class PowBackward1(Node):
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
+    _saved_fields = ('self', 'exponent', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: pow_backward_self(grad, self, exponent)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            exponent = fn.saved_exponent
+            if exponent._vc is not None:
+                exponent = unpack(exponent, fn)
+            grad_of_self = pow_backward_self(grad, self, exponent)
+        else:
+            grad_of_self = None
+        # exponent: pow_backward_exponent(grad, self, exponent, result)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            exponent = fn.saved_exponent
+            if exponent._vc is not None:
+                exponent = unpack(exponent, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_exponent = pow_backward_exponent(grad, self, exponent, result)
+        else:
+            grad_of_exponent = None
+        return (grad_of_self, grad_of_exponent,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_exponent = fn.saved_result = RELEASED
+
+
+class PowBackward2(Node):
+    """pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
+    _saved_fields = ('self', 'exponent', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # exponent: pow_backward_exponent(grad, self, exponent, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            exponent = fn.saved_exponent
+            if exponent._vc is not None:
+                exponent = unpack(exponent, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_exponent = pow_backward_exponent(grad, self, exponent, result)
+        else:
+            grad_of_exponent = None
+        return (grad_of_exponent,)
+
+    def release_variables(fn):
+        fn.saved_exponent = fn.saved_result = RELEASED
+
+
+class AddcmulBackward0(Node):
+    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+
+    __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
+    _saved_fields = ('tensor1', 'tensor2', 'value')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # tensor1: grad * (tensor2 * value).conj()
+        if edges[1] is not NO_EDGE:
+            tensor2 = fn.saved_tensor2
+            if tensor2._vc is not None:
+                tensor2 = unpack(tensor2, fn)
+            value = fn.saved_value
+            grad_of_tensor1 = grad * (tensor2 * value).conj()
+        else:
+            grad_of_tensor1 = None
+        # tensor2: grad * (tensor1 * value).conj()
+        if edges[2] is not NO_EDGE:
+            tensor1 = fn.saved_tensor1
+            if tensor1._vc is not None:
+                tensor1 = unpack(tensor1, fn)
+            value = fn.saved_value
+            grad_of_tensor2 = grad * (tensor1 * value).conj()
+        else:
+            grad_of_tensor2 = None
+        return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
+
+    def release_variables(fn):
+        fn.saved_tensor1 = fn.saved_tensor2 = RELEASED
+
+
+class AddcdivBackward0(Node):
+    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+
+    __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
+    _saved_fields = ('tensor1', 'tensor2', 'value')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # tensor1: grad * (value / tensor2).conj()
+        if edges[1] is not NO_EDGE:
+            value = fn.saved_value
+            tensor2 = fn.saved_tensor2
+            if tensor2._vc is not None:
+                tensor2 = unpack(tensor2, fn)
+            grad_of_tensor1 = grad * (value / tensor2).conj()
+        else:
+            grad_of_tensor1 = None
+        # tensor2: -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
+        if edges[2] is not NO_EDGE:
+            value = fn.saved_value
+            tensor1 = fn.saved_tensor1
+            if tensor1._vc is not None:
+                tensor1 = unpack(tensor1, fn)
+            tensor2 = fn.saved_tensor2
+            if tensor2._vc is not None:
+                tensor2 = unpack(tensor2, fn)
+            grad_of_tensor2 = -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
+        else:
+            grad_of_tensor2 = None
+        return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
+
+    def release_variables(fn):
+        fn.saved_tensor1 = fn.saved_tensor2 = RELEASED
 
 
 class SinBackward0(Node):
@@ -121,6 +588,506 @@ class CosBackward0(Node):
         fn.saved_self = RELEASED
 
 
+class TanBackward0(Node):
+    """tan(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * (1 + result * result).conj()
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * (1 + result * result).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class AsinBackward0(Node):
+    """asin(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * (1 - self * self).rsqrt().conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (1 - self * self).rsqrt().conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class AcosBackward0(Node):
+    """acos(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * -(1 - self * self).rsqrt().conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * -(1 - self * self).rsqrt().conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class AtanBackward0(Node):
+    """atan(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / (self * self + 1).conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (self * self + 1).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SinhBackward0(Node):
+    """sinh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * self.cosh().conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * self.cosh().conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class CoshBackward0(Node):
+    """cosh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * self.sinh().conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * self.sinh().conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class TanhBackward0(Node):
+    """tanh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: tanh_backward(grad, result)
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = ops.tanh_backward(grad, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class AsinhBackward0(Node):
+    """asinh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * (self * self + 1).rsqrt().conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (self * self + 1).rsqrt().conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class AcoshBackward0(Node):
+    """acosh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: acosh_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = acosh_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class AtanhBackward0(Node):
+    """atanh(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * (1 / (1 - self * self)).conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (1 / (1 - self * self)).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ExpBackward0(Node):
+    """exp(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * result.conj()
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * result.conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class Exp2Backward0(Node):
+    """exp2(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * result.conj() * 0.6931471805599453
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * result.conj() * 0.6931471805599453
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class Expm1Backward0(Node):
+    """expm1(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * (result.conj() + 1)
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * (result.conj() + 1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class LogBackward0(Node):
+    """log(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / self.conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / self.conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class Log2Backward0(Node):
+    """log2(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / (self.conj() * 0.6931471805599453)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (self.conj() * 0.6931471805599453)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class Log10Backward0(Node):
+    """log10(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / (self.conj() * 2.302585092994046)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (self.conj() * 2.302585092994046)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class Log1PBackward0(Node):
+    """log1p(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / (self + 1).conj()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (self + 1).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SqrtBackward0(Node):
+    """sqrt(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / (2 * result.conj())
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad / (2 * result.conj())
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class RsqrtBackward0(Node):
+    """rsqrt(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: -0.5 * grad * result.pow(3).conj()
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = -0.5 * grad * result.pow(3).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class ReciprocalBackward0(Node):
+    """reciprocal(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: -grad * (result * result).conj()
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = -grad * (result * result).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
 class NegBackward0(Node):
     """neg(Tensor self) -> Tensor"""
 
@@ -139,41 +1106,1562 @@ class NegBackward0(Node):
         return (grad_of_self,)
 
 
-class AddcmulBackward0(Node):
-    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+class AbsBackward0(Node):
+    """abs(Tensor self) -> Tensor"""
 
-    __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
-    _saved_fields = ('tensor1', 'tensor2', 'value')
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
         if grad is None:
-            return (None, None, None)
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * self.sgn()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * self.sgn()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SgnBackward0(Node):
+    """sgn(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: sgn_backward(self, grad, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = sgn_backward(self, grad, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class SignBackward0(Node):
+    """sign(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FloorBackward0(Node):
+    """floor(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class CeilBackward0(Node):
+    """ceil(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TruncBackward0(Node):
+    """trunc(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class RoundBackward0(Node):
+    """round(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class RoundBackward1(Node):
+    """round.decimals(Tensor self, *, int decimals) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FracBackward0(Node):
+    """frac(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
         edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
         else:
             grad_of_self = None
-        # tensor1: grad * (tensor2 * value).conj()
-        if edges[1] is not NO_EDGE:
-            tensor2 = fn.saved_tensor2
-            if tensor2._vc is not None:
-                tensor2 = unpack(tensor2, fn)
-            value = fn.saved_value
-            grad_of_tensor1 = grad * (tensor2 * value).conj()
+        return (grad_of_self,)
+
+
+class ErfBackward0(Node):
+    """erf(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: 1.1283791670955126 * (-(self * self)).exp() * grad
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = 1.1283791670955126 * (-(self * self)).exp() * grad
         else:
-            grad_of_tensor1 = None
-        # tensor2: grad * (tensor1 * value).conj()
-        if edges[2] is not NO_EDGE:
-            tensor1 = fn.saved_tensor1
-            if tensor1._vc is not None:
-                tensor1 = unpack(tensor1, fn)
-            value = fn.saved_value
-            grad_of_tensor2 = grad * (tensor1 * value).conj()
-        else:
-            grad_of_tensor2 = None
-        return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
+            grad_of_self = None
+        return (grad_of_self,)
 
     def release_variables(fn):
-        fn.saved_tensor1 = fn.saved_tensor2 = RELEASED
+        fn.saved_self = RELEASED
+
+
+class ErfcBackward0(Node):
+    """erfc(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: -1.1283791670955126 * (-(self * self)).exp() * grad
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = -1.1283791670955126 * (-(self * self)).exp() * grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ErfinvBackward0(Node):
+    """erfinv(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class LgammaBackward0(Node):
+    """lgamma(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * self.digamma()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * self.digamma()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class DigammaBackward0(Node):
+    """digamma(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * polygamma(1, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * ops.polygamma(1, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class PolygammaBackward0(Node):
+    """polygamma(int n, Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_n', 'saved_self')
+    _saved_fields = ('n', 'self')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * polygamma(n + 1, self)
+        if edges[0] is not NO_EDGE:
+            n = fn.saved_n
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * ops.polygamma(n + 1, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class PolygammaBackward1(Node):
+    """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)"""
+
+    __slots__ = ('saved_self', 'saved_n')
+    _saved_fields = ('self', 'n')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * polygamma(n + 1, self)
+        if edges[0] is not NO_EDGE:
+            n = fn.saved_n
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * ops.polygamma(n + 1, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class MvlgammaBackward0(Node):
+    """mvlgamma(Tensor self, int p) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p')
+    _saved_fields = ('self', 'p')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: mvlgamma_backward(grad, self, p)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            p = fn.saved_p
+            grad_of_self = mvlgamma_backward(grad, self, p)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SigmoidBackward0(Node):
+    """sigmoid(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: sigmoid_backward(grad, result)
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = ops.sigmoid_backward(grad, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class LogitBackward0(Node):
+    """logit(Tensor self, float? eps=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_eps')
+    _saved_fields = ('self', 'eps')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: logit_slope(grad, self, eps)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            eps = fn.saved_eps
+            grad_of_self = logit_slope(grad, self, eps)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SincBackward0(Node):
+    """sinc(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: sinc_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = sinc_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class Deg2RadBackward0(Node):
+    """deg2rad(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: deg2rad(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.deg2rad(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class Rad2DegBackward0(Node):
+    """rad2deg(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: rad2deg(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.rad2deg(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class NanToNumBackward0(Node):
+    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad * self.isfinite()
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * self.isfinite()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class FrexpBackward0(Node):
+    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+
+    __slots__ = ('saved_exponent',)
+    _saved_fields = ('exponent',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad / exponent.exp2()
+        if edges[0] is not NO_EDGE:
+            exponent = fn.saved_exponent
+            if exponent._vc is not None:
+                exponent = unpack(exponent, fn)
+            grad_of_self = grad / exponent.exp2()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_exponent = RELEASED
+
+
+class MaximumBackward0(Node):
+    """maximum(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: maximum_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = maximum_backward(grad, self, other)
+        else:
+            grad_of_self = None
+        # other: maximum_backward(grad, other, self)
+        if edges[1] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = maximum_backward(grad, other, self)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class MinimumBackward0(Node):
+    """minimum(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: minimum_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = minimum_backward(grad, self, other)
+        else:
+            grad_of_self = None
+        # other: minimum_backward(grad, other, self)
+        if edges[1] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = minimum_backward(grad, other, self)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class FmaxBackward0(Node):
+    """fmax(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(fmax_keeps_first(self, other), grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = ops.where(fmax_keeps_first(self, other), grad, 0)
+        else:
+            grad_of_self = None
+        # other: where(fmax_keeps_first(self, other), 0, grad)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = ops.where(fmax_keeps_first(self, other), 0, grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class FminBackward0(Node):
+    """fmin(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(fmin_keeps_first(self, other), grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = ops.where(fmin_keeps_first(self, other), grad, 0)
+        else:
+            grad_of_self = None
+        # other: where(fmin_keeps_first(self, other), 0, grad)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = ops.where(fmin_keeps_first(self, other), 0, grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class Atan2Backward0(Node):
+    """atan2(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self, other: atan2_backward(grad, self, other, grad_input_mask)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE,)
+            grad_of_self, grad_of_other = atan2_backward(grad, self, other, grad_input_mask)
+        else:
+            grad_of_self = grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class HypotBackward0(Node):
+    """hypot(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other', 'saved_result')
+    _saved_fields = ('self', 'other', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad * (self / result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * (self / result)
+        else:
+            grad_of_self = None
+        # other: grad * (other / result)
+        if edges[1] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_other = grad * (other / result)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = fn.saved_result = RELEASED
+
+
+class CopysignBackward0(Node):
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: copysign_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = copysign_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        # other: zeros_like(other)
+        if edges[1] is not NO_EDGE:
+            other_sym_sizes = fn.saved_other_sym_sizes
+            other_scalar_type = fn.saved_other_scalar_type
+            other_device = fn.saved_other_device
+            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class CopysignBackward1(Node):
+    """copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: copysign_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = copysign_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class NextafterBackward0(Node):
+    """nextafter(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(self != other, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = ops.where(self != other, grad, 0)
+        else:
+            grad_of_self = None
+        # other: zeros_like(other)
+        if edges[1] is not NO_EDGE:
+            other_sym_sizes = fn.saved_other_sym_sizes
+            other_scalar_type = fn.saved_other_scalar_type
+            other_device = fn.saved_other_device
+            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class XlogyBackward0(Node):
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: xlogy_self_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = xlogy_self_backward(grad, self, other)
+        else:
+            grad_of_self = None
+        # other: grad * self / other
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = grad * self / other
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class XlogyBackward1(Node):
+    """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # other: grad * self / other
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = grad * self / other
+        else:
+            grad_of_other = None
+        return (grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_other = RELEASED
+
+
+class XlogyBackward2(Node):
+    """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: xlogy_self_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            grad_of_self = xlogy_self_backward(grad, self, other)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class LogaddexpBackward0(Node):
+    """logaddexp(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad / (1 + (other - self).exp()).conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (1 + (other - self).exp()).conj()
+        else:
+            grad_of_self = None
+        # other: grad / (1 + (self - other).exp()).conj()
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = grad / (1 + (self - other).exp()).conj()
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class Logaddexp2Backward0(Node):
+    """logaddexp2(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad / (1 + (other - self).exp2())
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad / (1 + (other - self).exp2())
+        else:
+            grad_of_self = None
+        # other: grad / (1 + (self - other).exp2())
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_other = grad / (1 + (self - other).exp2())
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class LdexpBackward0(Node):
+    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_other', 'saved_result')
+    _saved_fields = ('other', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad * other.exp2().conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = grad * other.exp2().conj()
+        else:
+            grad_of_self = None
+        # other: grad * result.conj() * 0.6931471805599453
+        if edges[1] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_other = grad * result.conj() * 0.6931471805599453
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_other = fn.saved_result = RELEASED
+
+
+class LerpBackward0(Node):
+    """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+
+    __slots__ = ('saved_weight',)
+    _saved_fields = ('weight',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad * (1 - conj_number(weight))
+        if edges[0] is not NO_EDGE:
+            weight = fn.saved_weight
+            grad_of_self = grad * (1 - conj_number(weight))
+        else:
+            grad_of_self = None
+        # end: grad * conj_number(weight)
+        if edges[1] is not NO_EDGE:
+            weight = fn.saved_weight
+            grad_of_end = grad * conj_number(weight)
+        else:
+            grad_of_end = None
+        return (grad_of_self, grad_of_end,)
+
+
+class LerpBackward1(Node):
+    """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_end', 'saved_weight')
+    _saved_fields = ('self', 'end', 'weight')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: grad * (1 - weight).conj()
+        if edges[0] is not NO_EDGE:
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            grad_of_self = grad * (1 - weight).conj()
+        else:
+            grad_of_self = None
+        # end: grad * weight.conj()
+        if edges[1] is not NO_EDGE:
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            grad_of_end = grad * weight.conj()
+        else:
+            grad_of_end = None
+        # weight: grad * (end - self).conj()
+        if edges[2] is not NO_EDGE:
+            end = fn.saved_end
+            if end._vc is not None:
+                end = unpack(end, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_weight = grad * (end - self).conj()
+        else:
+            grad_of_weight = None
+        return (grad_of_self, grad_of_end, grad_of_weight,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_end = fn.saved_weight = RELEASED
+
+
+class ClampBackward0(Node):
+    """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min', 'saved_max')
+    _saved_fields = ('self', 'min', 'max')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: clamp_backward(grad, self, min, max)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min is not None and min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max is not None and max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_self = clamp_backward(grad, self, min, max)
+        else:
+            grad_of_self = None
+        # min: clamp_min_backward(grad, self, min, max)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min is not None and min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max is not None and max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_min = clamp_min_backward(grad, self, min, max)
+        else:
+            grad_of_min = None
+        # max: clamp_max_backward(grad, self, min, max)
+        if edges[2] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min is not None and min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max is not None and max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_max = clamp_max_backward(grad, self, min, max)
+        else:
+            grad_of_max = None
+        return (grad_of_self, grad_of_min, grad_of_max,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_min = fn.saved_max = RELEASED
+
+
+class ClampBackward1(Node):
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min', 'saved_max')
+    _saved_fields = ('self', 'min', 'max')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: clamp_backward(grad, self, min, max)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            max = fn.saved_max
+            grad_of_self = clamp_backward(grad, self, min, max)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ClampMinBackward0(Node):
+    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min')
+    _saved_fields = ('self', 'min')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: where(self >= min, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            grad_of_self = ops.where(self >= min, grad, 0)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ClampMinBackward1(Node):
+    """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min')
+    _saved_fields = ('self', 'min')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(self >= min, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min._vc is not None:
+                min = unpack(min, fn)
+            grad_of_self = ops.where(self >= min, grad, 0)
+        else:
+            grad_of_self = None
+        # min: where(self < min, grad, 0)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min._vc is not None:
+                min = unpack(min, fn)
+            grad_of_min = ops.where(self < min, grad, 0)
+        else:
+            grad_of_min = None
+        return (grad_of_self, grad_of_min,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_min = RELEASED
+
+
+class ClampMaxBackward0(Node):
+    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_max')
+    _saved_fields = ('self', 'max')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: where(self <= max, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            max = fn.saved_max
+            grad_of_self = ops.where(self <= max, grad, 0)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ClampMaxBackward1(Node):
+    """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_max')
+    _saved_fields = ('self', 'max')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(self <= max, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            max = fn.saved_max
+            if max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_self = ops.where(self <= max, grad, 0)
+        else:
+            grad_of_self = None
+        # max: where(self > max, grad, 0)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            max = fn.saved_max
+            if max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_max = ops.where(self > max, grad, 0)
+        else:
+            grad_of_max = None
+        return (grad_of_self, grad_of_max,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_max = RELEASED
+
+
+class WhereBackward0(Node):
+    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_condition',)
+    _saved_fields = ('condition',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: where(condition, grad, 0)
+        if edges[0] is not NO_EDGE:
+            condition = fn.saved_condition
+            if condition._vc is not None:
+                condition = unpack(condition, fn)
+            grad_of_self = ops.where(condition, grad, 0)
+        else:
+            grad_of_self = None
+        # other: where(condition, 0, grad)
+        if edges[1] is not NO_EDGE:
+            condition = fn.saved_condition
+            if condition._vc is not None:
+                condition = unpack(condition, fn)
+            grad_of_other = ops.where(condition, 0, grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_condition = RELEASED
+
+
+class FillBackward0(Node):
+    """fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FillBackward1(Node):
+    """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # value: grad.sum()
+        if edges[1] is not NO_EDGE:
+            grad_of_value = grad.sum()
+        else:
+            grad_of_value = None
+        return (grad_of_self, grad_of_value,)
+
+
+class FillBackward2(Node):
+    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FillBackward3(Node):
+    """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # value: grad.sum()
+        if edges[1] is not NO_EDGE:
+            grad_of_value = grad.sum()
+        else:
+            grad_of_value = None
+        return (grad_of_self, grad_of_value,)
+
+
+class ZeroBackward0(Node):
+    """zero(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SigmoidBackwardBackward0(Node):
+    """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_output')
+    _saved_fields = ('grad_output', 'output')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: sigmoid_backward(grad, output.conj())
+        if edges[0] is not NO_EDGE:
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            grad_of_grad_output = ops.sigmoid_backward(grad, output.conj())
+        else:
+            grad_of_grad_output = None
+        # output: grad.conj() * grad_output * (1 - 2 * output.conj())
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            grad_of_output = grad.conj() * grad_output * (1 - 2 * output.conj())
+        else:
+            grad_of_output = None
+        return (grad_of_grad_output, grad_of_output,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_output = RELEASED
+
+
+class TanhBackwardBackward0(Node):
+    """tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_output')
+    _saved_fields = ('grad_output', 'output')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: tanh_backward(grad, output.conj())
+        if edges[0] is not NO_EDGE:
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            grad_of_grad_output = ops.tanh_backward(grad, output.conj())
+        else:
+            grad_of_grad_output = None
+        # output: grad.conj() * (-2 * output.conj() * grad_output)
+        if edges[1] is not NO_EDGE:
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            grad_of_output = grad.conj() * (-2 * output.conj() * grad_output)
+        else:
+            grad_of_output = None
+        return (grad_of_grad_output, grad_of_output,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_output = RELEASED

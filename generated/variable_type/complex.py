@@ -22,10 +22,193 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.kernels import complex as kernels_complex
 from gradloom.composite import complex as composite_complex
+from gradloom.formulas.complex import angle_jvp, polar_jvp
+from gradloom.generated.functions.complex import (
+    AngleBackward0,
+    ComplexBackward0,
+    ConjBackward0,
+    ConjPhysicalBackward0,
+    ConjPhysicalBackward1,
+    PolarBackward0,
+    ViewAsComplexBackward0,
+    ViewAsRealBackward0,
+)
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+
+
+def complex_operator(real, imag, *, out=None):
+    """complex(Tensor real, Tensor imag) -> Tensor"""
+    try:
+        real_, imag_ = real._array, imag._array
+    except AttributeError:
+        real_ = None
+    if real_ is None:
+        return _COMPLEX(real, imag, out=out)
+    if out is not None:
+        return write_out(complex_operator, (real, imag), out)
+    if real_.dtype is not imag_.dtype:
+        real_, imag_ = promote((real, imag,), ())
+    result_ = kernels_complex.complex(real_, imag_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_real = real._edge or gradient_edge(real)
+        edge_imag = imag._edge or gradient_edge(imag)
+        if edge_real is not NO_EDGE or edge_imag is not NO_EDGE:
+            fn = new(ComplexBackward0)
+            fn.next_edges = (edge_real, edge_imag)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        real_t = real._tangent
+        imag_t = imag._tangent
+        if real_t is not None or imag_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if real_t is None:
+                    real_t = zeros_for(real)
+                if imag_t is None:
+                    imag_t = zeros_for(imag)
+                # result: complex(real_t, imag_t)
+                result_tangent = ops.complex(real_t, imag_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_COMPLEX = GuardedOverload("complex", ((
+    'complex(Tensor real, Tensor imag, *, Tensor? out=None)',
+    complex_operator,
+),))
+
+
+def polar(abs, angle, *, out=None):
+    """polar(Tensor abs, Tensor angle) -> Tensor"""
+    try:
+        abs_, angle_ = abs._array, angle._array
+    except AttributeError:
+        abs_ = None
+    if abs_ is None:
+        return _POLAR(abs, angle, out=out)
+    if out is not None:
+        return write_out(polar, (abs, angle), out)
+    if abs_.dtype is not angle_.dtype:
+        abs_, angle_ = promote((abs, angle,), ())
+    result_ = kernels_complex.polar(abs_, angle_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_abs = abs._edge or gradient_edge(abs)
+        edge_angle = angle._edge or gradient_edge(angle)
+        if edge_abs is not NO_EDGE or edge_angle is not NO_EDGE:
+            fn = new(PolarBackward0)
+            fn.next_edges = (edge_abs, edge_angle)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        abs_t = abs._tangent
+        angle_t = angle._tangent
+        if abs_t is not None or angle_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if abs_t is None:
+                    abs_t = zeros_for(abs)
+                if angle_t is None:
+                    angle_t = zeros_for(angle)
+                abs_p = abs
+                angle_p = angle
+                # result: polar_jvp(abs_t, angle_t, abs_p, angle_p)
+                result_tangent = polar_jvp(abs_t, angle_t, abs_p, angle_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_POLAR = GuardedOverload("polar", ((
+    'polar(Tensor abs, Tensor angle, *, Tensor? out=None)',
+    polar,
+),))
+
+
+def angle(input, *, out=None):
+    """angle(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ANGLE(input, out=out)
+    if out is not None:
+        return write_out(angle, (input,), out)
+    result_ = kernels_complex.angle(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AngleBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: angle_jvp(self_t, self_p)
+                result_tangent = angle_jvp(self_t, self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ANGLE = GuardedOverload("angle", ((
+    'angle(Tensor self, *, Tensor? out=None)',
+    angle,
+),))
 
 
 def conj(input):
@@ -42,4 +225,335 @@ def conj(input):
 _CONJ = GuardedOverload("conj", ((
     'conj(Tensor self)',
     conj,
+),))
+
+
+def _conj(input):
+    """_conj(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __CONJ(input)
+    result_ = kernels_complex.conj_physical(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ConjBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.conj()
+                result_tangent = self_t.conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__CONJ = GuardedOverload("_conj", ((
+    '_conj(Tensor self)',
+    _conj,
+),))
+
+
+def conj_physical(input, *, out=None):
+    """conj_physical(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CONJ_PHYSICAL(input, out=out)
+    if out is not None:
+        return write_out(conj_physical, (input,), out)
+    return composite_complex.conj_physical(input)
+
+
+_CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
+    'conj_physical(Tensor self, *, Tensor? out=None)',
+    conj_physical,
+),))
+
+
+def _conj_physical(input, *, out=None):
+    """_conj_physical(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __CONJ_PHYSICAL(input, out=out)
+    if out is not None:
+        return write_out(_conj_physical, (input,), out)
+    result_ = kernels_complex.conj_physical(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ConjPhysicalBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.conj_physical()
+                result_tangent = self_t.conj_physical()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__CONJ_PHYSICAL = GuardedOverload("_conj_physical", ((
+    '_conj_physical(Tensor self, *, Tensor? out=None)',
+    _conj_physical,
+),))
+
+
+def conj_physical_(input):
+    """conj_physical_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CONJ_PHYSICAL_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ConjPhysicalBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_complex.conj_physical(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.conj_physical_()
+                result_tangent = self_t.conj_physical_()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
+    'conj_physical_(Tensor self)',
+    conj_physical_,
+),))
+
+
+def resolve_conj(input):
+    """resolve_conj(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RESOLVE_CONJ(input)
+    return composite_complex.itself(input)
+
+
+_RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
+    'resolve_conj(Tensor self)',
+    resolve_conj,
+),))
+
+
+def resolve_neg(input):
+    """resolve_neg(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RESOLVE_NEG(input)
+    return composite_complex.itself(input)
+
+
+_RESOLVE_NEG = GuardedOverload("resolve_neg", ((
+    'resolve_neg(Tensor self)',
+    resolve_neg,
+),))
+
+
+def real(input):
+    """real(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _REAL(input)
+    return composite_complex.real(input)
+
+
+_REAL = GuardedOverload("real", ((
+    'real(Tensor self)',
+    real,
+),))
+
+
+def imag(input):
+    """imag(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IMAG(input)
+    return composite_complex.imag(input)
+
+
+_IMAG = GuardedOverload("imag", ((
+    'imag(Tensor self)',
+    imag,
+),))
+
+
+def view_as_real(input):
+    """view_as_real(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VIEW_AS_REAL(input)
+    result_ = kernels_complex.view_as_real(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsRealBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_real(self_t)
+                result_tangent = ops.view_as_real(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_VIEW_AS_REAL = GuardedOverload("view_as_real", ((
+    'view_as_real(Tensor self)',
+    view_as_real,
+),))
+
+
+def view_as_complex(input):
+    """view_as_complex(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VIEW_AS_COMPLEX(input)
+    result_ = kernels_complex.view_as_complex(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsComplexBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_complex(self_t)
+                result_tangent = ops.view_as_complex(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
+    'view_as_complex(Tensor self)',
+    view_as_complex,
 ),))

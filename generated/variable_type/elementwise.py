@@ -22,18 +22,111 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
-from gradloom.formulas.elementwise import maybe_multiply
+from gradloom.kernels import elementwise as kernels_elementwise
+from gradloom.composite import elementwise as composite_elementwise
+from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
+    AbsBackward0,
+    AcosBackward0,
+    AcoshBackward0,
     AddBackward0,
+    AddcdivBackward0,
     AddcmulBackward0,
+    AsinBackward0,
+    AsinhBackward0,
+    Atan2Backward0,
+    AtanBackward0,
+    AtanhBackward0,
+    CeilBackward0,
+    ClampBackward0,
+    ClampBackward1,
+    ClampMaxBackward0,
+    ClampMaxBackward1,
+    ClampMinBackward0,
+    ClampMinBackward1,
+    CopysignBackward0,
+    CopysignBackward1,
     CosBackward0,
+    CoshBackward0,
+    Deg2RadBackward0,
+    DigammaBackward0,
+    DivBackward0,
+    DivBackward1,
+    DivBackward2,
+    DivBackward3,
+    ErfBackward0,
+    ErfcBackward0,
+    ErfinvBackward0,
+    Exp2Backward0,
+    ExpBackward0,
+    Expm1Backward0,
+    FillBackward0,
+    FillBackward1,
+    FillBackward2,
+    FillBackward3,
+    FloorBackward0,
+    FmaxBackward0,
+    FminBackward0,
+    FmodBackward0,
+    FmodBackward1,
+    FracBackward0,
+    FrexpBackward0,
+    HypotBackward0,
+    LdexpBackward0,
+    LerpBackward0,
+    LerpBackward1,
+    LgammaBackward0,
+    Log10Backward0,
+    Log1PBackward0,
+    Log2Backward0,
+    LogBackward0,
+    Logaddexp2Backward0,
+    LogaddexpBackward0,
+    LogitBackward0,
+    MaximumBackward0,
+    MinimumBackward0,
     MulBackward0,
+    MvlgammaBackward0,
+    NanToNumBackward0,
     NegBackward0,
+    NextafterBackward0,
+    PolygammaBackward0,
+    PolygammaBackward1,
+    PowBackward0,
+    PowBackward1,
+    PowBackward2,
+    Rad2DegBackward0,
+    ReciprocalBackward0,
+    RemainderBackward0,
+    RemainderBackward1,
+    RoundBackward0,
+    RoundBackward1,
+    RsqrtBackward0,
+    RsubBackward0,
+    RsubBackward1,
+    SgnBackward0,
+    SigmoidBackward0,
+    SigmoidBackwardBackward0,
+    SignBackward0,
     SinBackward0,
+    SincBackward0,
+    SinhBackward0,
+    SqrtBackward0,
+    SubBackward0,
+    TanBackward0,
+    TanhBackward0,
+    TanhBackwardBackward0,
+    TruncBackward0,
+    WhereBackward0,
+    XlogyBackward0,
+    XlogyBackward1,
+    XlogyBackward2,
+    ZeroBackward0,
 )
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 
 
 def add(input, other, *, alpha=1, out=None):
@@ -54,7 +147,7 @@ def add(input, other, *, alpha=1, out=None):
         return write_out(add, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.add(self_, other_) if alpha == 1 else xp.add(self_, alpha * other_)
+    result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -133,12 +226,12 @@ def add_(input, other, *, alpha=1):
         self_t = input._tangent
         other_t = other._tangent
     if fits(self_, other_):
-        xp.add(self_, other_, out=self_) if alpha == 1 else xp.add(self_, alpha * other_, out=self_)
+        xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
     else:
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.add(self_, other_) if alpha == 1 else xp.add(self_, alpha * other_))
+        write_inplace(written, xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha)))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -162,6 +255,222 @@ _ADD__TENSOR = GuardedOverload("add_", ((
     'add_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
     add_,
 ),))
+
+
+def sub(input, other, *, alpha=1, out=None):
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return sub(wrapped_number(input, other), other, alpha=alpha, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return sub(input, wrapped_number(other, input), alpha=alpha, out=out)
+        return _SUB_TENSOR(input, other, alpha=alpha, out=out)
+    if alpha.__class__ not in NUMBERS:
+        return _SUB_TENSOR(input, other, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(sub, (input, other), out, alpha=alpha)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(SubBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                # result: self_t - maybe_multiply(other_t, alpha)
+                result_tangent = self_t - maybe_multiply(other_t, alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SUB_TENSOR = GuardedOverload("sub", ((
+    'sub(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
+    sub,
+),))
+
+
+def sub_(input, other, *, alpha=1):
+    """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return sub_(input, wrapped_number(other, input), alpha=alpha)
+        return _SUB__TENSOR(input, other, alpha=alpha)
+    if alpha.__class__ not in NUMBERS:
+        return _SUB__TENSOR(input, other, alpha=alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SubBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+    if fits(self_, other_):
+        xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        write_inplace(written, xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha)))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                # result: self_t - maybe_multiply(other_t, alpha)
+                result_tangent = self_t - maybe_multiply(other_t, alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SUB__TENSOR = GuardedOverload("sub_", ((
+    'sub_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
+    sub_,
+),))
+
+
+def rsub_Tensor(input, other, alpha, *, out=None):
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(rsub_Tensor, (input, other, alpha), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha))
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(RsubBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                # result: other_t - maybe_multiply(self_t, alpha)
+                result_tangent = other_t - maybe_multiply(self_t, alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def rsub_Scalar(input, other, alpha, *, out=None):
+    """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(rsub_Scalar, (input, other, alpha), out)
+    result_ = kernels_elementwise.rsub_scalar(self_, other, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RsubBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = maybe_multiply(-self_t.conj(), alpha).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
 
 
 def mul(input, other, *, out=None):
@@ -297,6 +606,1315 @@ def mul_(input, other):
 _MUL__TENSOR = GuardedOverload("mul_", ((
     'mul_(Tensor|number self, Tensor|number other)',
     mul_,
+),))
+
+
+def div_Tensor(input, other, *, out=None):
+    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(div_Tensor, (input, other), out)
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    result_ = xp.true_divide(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_other = edge_other is not NO_EDGE
+            fn = new(DivBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: (self_t - other_t * result) / other_p
+                result_tangent = (self_t - other_t * result) / other_p
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def div__Tensor(input, other):
+    """div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_other = edge_other is not NO_EDGE
+        fn = new(DivBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_other else None
+        fn.saved_other = other if other._vc is None and not flags else save(other)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+    if fits(self_, other_):
+        xp.true_divide(self_, other_, out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        write_inplace(written, xp.true_divide(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: (self_t - other_t * result) / other_p
+                result_tangent = (self_t - other_t * input) / other_p
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def div_Scalar(input, other, *, out=None):
+    """div.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(div_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    result_ = kernels_elementwise.div_scalar(self_, other)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DivBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_other = other
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t / other
+                result_tangent = self_t / other
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def div__Scalar(input, other):
+    """div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(DivBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_other = other
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    write_inplace(written, kernels_elementwise.div_scalar(self_, other))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t / other
+                result_tangent = self_t / other
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def div_Tensor_mode(input, other, rounding_mode, *, out=None):
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_other = edge_other is not NO_EDGE
+            fn = new(DivBackward2)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            fn.saved_rounding_mode = rounding_mode
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
+                result_tangent = div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def div__Tensor_mode(input, other, rounding_mode):
+    """div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_other = edge_other is not NO_EDGE
+        fn = new(DivBackward2)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_other else None
+        fn.saved_other = other if other._vc is None and not flags else save(other)
+        fn.saved_rounding_mode = rounding_mode
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.div_mode(self_, other_, rounding_mode))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
+                result_tangent = div_mode_jvp(self_t, other_t, self_p, other_p, rounding_mode)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def div_Scalar_mode(input, other, rounding_mode, *, out=None):
+    """div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    result_ = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DivBackward3)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_other = other
+            fn.saved_rounding_mode = rounding_mode
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = div_mode_self_backward(self_t.conj(), other, rounding_mode).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def div__Scalar_mode(input, other, rounding_mode):
+    """div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(DivBackward3)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_other = other
+        fn.saved_rounding_mode = rounding_mode
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    write_inplace(written, kernels_elementwise.div_scalar_mode(self_, other, rounding_mode))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = div_mode_self_backward(self_t.conj(), other, rounding_mode).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def floor_divide(input, other, *, out=None):
+    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return floor_divide(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return floor_divide(input, wrapped_number(other, input), out=out)
+        return _FLOOR_DIVIDE(input, other, out=out)
+    if out is not None:
+        return write_out(floor_divide, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.floor_divide(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("floor_divide", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
+    'floor_divide(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    floor_divide,
+),))
+
+
+def remainder_Scalar(input, other, *, out=None):
+    """remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(remainder_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    result_ = kernels_elementwise.remainder_scalar(self_, other)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RemainderBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def remainder__Scalar(input, other):
+    """remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(RemainderBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    write_inplace(written, kernels_elementwise.remainder_scalar(self_, other))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def remainder_Tensor(input, other, *, out=None):
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(remainder_Tensor, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.remainder(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_other = edge_other is not NO_EDGE
+            fn = new(RemainderBackward1)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: self_t - other_t * self_p.div(other_p, rounding_mode='floor')
+                result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='floor')
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def remainder__Tensor(input, other):
+    """remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_other = edge_other is not NO_EDGE
+        fn = new(RemainderBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_other else None
+        fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.remainder(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: self_t - other_t * self_p.div(other_p, rounding_mode='floor')
+                result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='floor')
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def remainder_Scalar_Tensor(input, other, *, out=None):
+    """remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
+    if out is not None:
+        return write_out(remainder_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    result_ = kernels_elementwise.remainder_of_scalar(input, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fmod_Scalar(input, other, *, out=None):
+    """fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(fmod_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    result_ = kernels_elementwise.fmod_scalar(self_, other)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FmodBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fmod__Scalar(input, other):
+    """fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(FmodBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    write_inplace(written, kernels_elementwise.fmod_scalar(self_, other))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def fmod_Tensor(input, other, *, out=None):
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(fmod_Tensor, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.fmod(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_other = edge_other is not NO_EDGE
+            fn = new(FmodBackward1)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
+                result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fmod__Tensor(input, other):
+    """fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_other = edge_other is not NO_EDGE
+        fn = new(FmodBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_other else None
+        fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.fmod(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
+                result_tangent = self_t - other_t * self_p.div(other_p, rounding_mode='trunc')
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def pow_Tensor_Scalar(input, exponent, *, out=None):
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(pow_Tensor_Scalar, (input, exponent), out)
+    if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
+        self_, = promote((input,), (exponent,))
+    result_ = kernels_elementwise.pow_scalar(self_, exponent)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PowBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_exponent = exponent
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = pow_backward(self_t.conj(), self_p, exponent).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def pow_Tensor_Tensor(input, exponent, *, out=None):
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    self_, exponent_ = input._array, exponent._array
+    if out is not None:
+        return write_out(pow_Tensor_Tensor, (input, exponent), out)
+    if self_.dtype is not exponent_.dtype:
+        self_, exponent_ = promote((input, exponent,), ())
+    result_ = kernels_elementwise.pow(self_, exponent_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_exponent = exponent._edge or gradient_edge(exponent)
+        if edge_self is not NO_EDGE or edge_exponent is not NO_EDGE:
+            needs_exponent = edge_exponent is not NO_EDGE
+            fn = new(PowBackward1)
+            fn.next_edges = (edge_self, edge_exponent)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = (SavedVariable(result, 0)) if needs_exponent else None
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        exponent_t = exponent._tangent
+        if self_t is not None or exponent_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if exponent_t is None:
+                    exponent_t = zeros_for(exponent)
+                self_p = input
+                exponent_p = exponent
+                # result: pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
+                result_tangent = pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def pow__Scalar(self, exponent):
+    """pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)"""
+    self_ = self._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(PowBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(self))
+        fn.saved_exponent = exponent
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(self)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
+        self_, = promote((self,), (exponent,))
+    write_inplace(written, kernels_elementwise.pow_scalar(self_, exponent))
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = pow_backward(self_t.conj(), self_p, exponent).conj()
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def pow__Tensor(self, exponent):
+    """pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)"""
+    self_, exponent_ = self._array, exponent._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        edge_exponent = exponent._edge or gradient_edge(exponent)
+        records = edge_self is not NO_EDGE or edge_exponent is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        needs_exponent = edge_exponent is not NO_EDGE
+        fn = new(PowBackward1)
+        fn.next_edges = (edge_self, edge_exponent)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(self))
+        fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        exponent_t = exponent._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(self)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not exponent_.dtype:
+        self_, exponent_ = promote((self, exponent,), ())
+    write_inplace(written, kernels_elementwise.pow(self_, exponent_))
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+        fn.saved_result = (SavedVariable(self, 0)) if needs_exponent else None
+    if flags & FORWARD_AD:
+        if self_t is not None or exponent_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if exponent_t is None:
+                    exponent_t = zeros_for(exponent)
+                exponent_p = exponent
+                # result: pow_jvp(self_t, exponent_t, self_p, exponent_p, result)
+                result_tangent = pow_jvp(self_t, exponent_t, self_p, exponent_p, self)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def pow_Scalar(input, exponent, *, out=None):
+    """pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    exponent_ = exponent._array
+    if out is not None:
+        return write_out(pow_Scalar, (input, exponent), out)
+    if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        exponent_, = promote((exponent,), (input,))
+    result_ = kernels_elementwise.pow_of_scalar(input, exponent_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_exponent = exponent._edge or gradient_edge(exponent)
+        if edge_exponent is not NO_EDGE:
+            fn = new(PowBackward2)
+            fn.next_edges = (edge_exponent,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input
+            fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        exponent_t = exponent._tangent
+        if exponent_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                exponent_p = exponent
+                # result: auto_element_wise
+                result_tangent = pow_backward_exponent(exponent_t.conj(), input, exponent_p, result).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    try:
+        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
+    if value.__class__ not in NUMBERS:
+        return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
+    if out is not None:
+        return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
+    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+    result_ = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
+        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
+        if edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE:
+            needs_tensor1 = edge_tensor1 is not NO_EDGE
+            needs_tensor2 = edge_tensor2 is not NO_EDGE
+            fn = new(AddcmulBackward0)
+            fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
+            fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
+            fn.saved_value = value
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        tensor1_t = tensor1._tangent
+        tensor2_t = tensor2._tangent
+        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if tensor1_t is None:
+                    tensor1_t = zeros_for(tensor1)
+                if tensor2_t is None:
+                    tensor2_t = zeros_for(tensor2)
+                tensor2_p = tensor2
+                tensor1_p = tensor1
+                # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+                result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ADDCMUL = GuardedOverload("addcmul", ((
+    'addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
+    addcmul,
+),))
+
+
+def addcmul_(input, tensor1, tensor2, *, value=1):
+    """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)"""
+    try:
+        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDCMUL_(input, tensor1, tensor2, value=value)
+    if value.__class__ not in NUMBERS:
+        return _ADDCMUL_(input, tensor1, tensor2, value=value)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
+        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
+        records = edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_tensor1 = edge_tensor1 is not NO_EDGE
+        needs_tensor2 = edge_tensor2 is not NO_EDGE
+        fn = new(AddcmulBackward0)
+        fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
+        fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
+        fn.saved_value = value
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        tensor1_t = tensor1._tangent
+        tensor2_t = tensor2._tangent
+    written = self_
+    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+    write_inplace(written, kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if tensor1_t is None:
+                    tensor1_t = zeros_for(tensor1)
+                if tensor2_t is None:
+                    tensor2_t = zeros_for(tensor2)
+                tensor2_p = tensor2
+                tensor1_p = tensor1
+                # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+                result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ADDCMUL_ = GuardedOverload("addcmul_", ((
+    'addcmul_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
+    addcmul_,
+),))
+
+
+def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    try:
+        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDCDIV(input, tensor1, tensor2, value=value, out=out)
+    if value.__class__ not in NUMBERS:
+        return _ADDCDIV(input, tensor1, tensor2, value=value, out=out)
+    if out is not None:
+        return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
+    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+    result_ = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
+        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
+        if edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE:
+            needs_tensor1 = edge_tensor1 is not NO_EDGE
+            needs_tensor2 = edge_tensor2 is not NO_EDGE
+            fn = new(AddcdivBackward0)
+            fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
+            fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 or needs_tensor2 else None
+            fn.saved_value = value
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        tensor1_t = tensor1._tangent
+        tensor2_t = tensor2._tangent
+        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if tensor1_t is None:
+                    tensor1_t = zeros_for(tensor1)
+                if tensor2_t is None:
+                    tensor2_t = zeros_for(tensor2)
+                tensor1_p = tensor1
+                tensor2_p = tensor2
+                # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+                result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ADDCDIV = GuardedOverload("addcdiv", ((
+    'addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
+    addcdiv,
+),))
+
+
+def addcdiv_(input, tensor1, tensor2, *, value=1):
+    """addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)"""
+    try:
+        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDCDIV_(input, tensor1, tensor2, value=value)
+    if value.__class__ not in NUMBERS:
+        return _ADDCDIV_(input, tensor1, tensor2, value=value)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
+        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
+        records = edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_tensor1 = edge_tensor1 is not NO_EDGE
+        needs_tensor2 = edge_tensor2 is not NO_EDGE
+        fn = new(AddcdivBackward0)
+        fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
+        fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 or needs_tensor2 else None
+        fn.saved_value = value
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        tensor1_t = tensor1._tangent
+        tensor2_t = tensor2._tangent
+    written = self_
+    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
+        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
+    write_inplace(written, kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if tensor1_t is None:
+                    tensor1_t = zeros_for(tensor1)
+                if tensor2_t is None:
+                    tensor2_t = zeros_for(tensor2)
+                tensor1_p = tensor1
+                tensor2_p = tensor2
+                # result: addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+                result_tangent = addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1_p, tensor2_p, value)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ADDCDIV_ = GuardedOverload("addcdiv_", ((
+    'addcdiv_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
+    addcdiv_,
 ),))
 
 
@@ -520,6 +2138,2171 @@ _COS_ = GuardedOverload("cos_", ((
 ),))
 
 
+def tan(input, *, out=None):
+    """tan(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TAN(input, out=out)
+    if out is not None:
+        return write_out(tan, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.tan(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TanBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 + result * result).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TAN = GuardedOverload("tan", ((
+    'tan(Tensor self, *, Tensor? out=None)',
+    tan,
+),))
+
+
+def tan_(input):
+    """tan_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TAN_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(TanBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.tan(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.tan(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 + input * input).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_TAN_ = GuardedOverload("tan_", ((
+    'tan_(Tensor self)',
+    tan_,
+),))
+
+
+def asin(input, *, out=None):
+    """asin(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ASIN(input, out=out)
+    if out is not None:
+        return write_out(asin, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arcsin(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AsinBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ASIN = GuardedOverload("asin", ((
+    'asin(Tensor self, *, Tensor? out=None)',
+    asin,
+),))
+
+
+def asin_(input):
+    """asin_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ASIN_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AsinBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arcsin(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arcsin(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ASIN_ = GuardedOverload("asin_", ((
+    'asin_(Tensor self)',
+    asin_,
+),))
+
+
+def acos(input, *, out=None):
+    """acos(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ACOS(input, out=out)
+    if out is not None:
+        return write_out(acos, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arccos(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AcosBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ACOS = GuardedOverload("acos", ((
+    'acos(Tensor self, *, Tensor? out=None)',
+    acos,
+),))
+
+
+def acos_(input):
+    """acos_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ACOS_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AcosBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arccos(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arccos(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ACOS_ = GuardedOverload("acos_", ((
+    'acos_(Tensor self)',
+    acos_,
+),))
+
+
+def atan(input, *, out=None):
+    """atan(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATAN(input, out=out)
+    if out is not None:
+        return write_out(atan, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arctan(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AtanBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ATAN = GuardedOverload("atan", ((
+    'atan(Tensor self, *, Tensor? out=None)',
+    atan,
+),))
+
+
+def atan_(input):
+    """atan_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATAN_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AtanBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arctan(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arctan(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ATAN_ = GuardedOverload("atan_", ((
+    'atan_(Tensor self)',
+    atan_,
+),))
+
+
+def sinh(input, *, out=None):
+    """sinh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SINH(input, out=out)
+    if out is not None:
+        return write_out(sinh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.sinh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SinhBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.cosh().conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SINH = GuardedOverload("sinh", ((
+    'sinh(Tensor self, *, Tensor? out=None)',
+    sinh,
+),))
+
+
+def sinh_(input):
+    """sinh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SINH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SinhBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.sinh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.sinh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.cosh().conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SINH_ = GuardedOverload("sinh_", ((
+    'sinh_(Tensor self)',
+    sinh_,
+),))
+
+
+def cosh(input, *, out=None):
+    """cosh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _COSH(input, out=out)
+    if out is not None:
+        return write_out(cosh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.cosh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CoshBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.sinh().conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_COSH = GuardedOverload("cosh", ((
+    'cosh(Tensor self, *, Tensor? out=None)',
+    cosh,
+),))
+
+
+def cosh_(input):
+    """cosh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _COSH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CoshBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.cosh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.cosh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.sinh().conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_COSH_ = GuardedOverload("cosh_", ((
+    'cosh_(Tensor self)',
+    cosh_,
+),))
+
+
+def tanh(input, *, out=None):
+    """tanh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TANH(input, out=out)
+    if out is not None:
+        return write_out(tanh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.tanh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TanhBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.tanh_backward(self_t.conj(), result).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TANH = GuardedOverload("tanh", ((
+    'tanh(Tensor self, *, Tensor? out=None)',
+    tanh,
+),))
+
+
+def tanh_(input):
+    """tanh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TANH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(TanhBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.tanh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.tanh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.tanh_backward(self_t.conj(), input).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_TANH_ = GuardedOverload("tanh_", ((
+    'tanh_(Tensor self)',
+    tanh_,
+),))
+
+
+def asinh(input, *, out=None):
+    """asinh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ASINH(input, out=out)
+    if out is not None:
+        return write_out(asinh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arcsinh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AsinhBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ASINH = GuardedOverload("asinh", ((
+    'asinh(Tensor self, *, Tensor? out=None)',
+    asinh,
+),))
+
+
+def asinh_(input):
+    """asinh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ASINH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AsinhBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arcsinh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arcsinh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ASINH_ = GuardedOverload("asinh_", ((
+    'asinh_(Tensor self)',
+    asinh_,
+),))
+
+
+def acosh(input, *, out=None):
+    """acosh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ACOSH(input, out=out)
+    if out is not None:
+        return write_out(acosh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arccosh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AcoshBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (acosh_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ACOSH = GuardedOverload("acosh", ((
+    'acosh(Tensor self, *, Tensor? out=None)',
+    acosh,
+),))
+
+
+def acosh_(input):
+    """acosh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ACOSH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AcoshBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arccosh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arccosh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (acosh_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ACOSH_ = GuardedOverload("acosh_", ((
+    'acosh_(Tensor self)',
+    acosh_,
+),))
+
+
+def atanh(input, *, out=None):
+    """atanh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATANH(input, out=out)
+    if out is not None:
+        return write_out(atanh, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.arctanh(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AtanhBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ATANH = GuardedOverload("atanh", ((
+    'atanh(Tensor self, *, Tensor? out=None)',
+    atanh,
+),))
+
+
+def atanh_(input):
+    """atanh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATANH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AtanhBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.arctanh(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.arctanh(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ATANH_ = GuardedOverload("atanh_", ((
+    'atanh_(Tensor self)',
+    atanh_,
+),))
+
+
+def exp(input, *, out=None):
+    """exp(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXP(input, out=out)
+    if out is not None:
+        return write_out(exp, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.exp(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ExpBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * result.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EXP = GuardedOverload("exp", ((
+    'exp(Tensor self, *, Tensor? out=None)',
+    exp,
+),))
+
+
+def exp_(input):
+    """exp_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXP_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ExpBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.exp(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.exp(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * input.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_EXP_ = GuardedOverload("exp_", ((
+    'exp_(Tensor self)',
+    exp_,
+),))
+
+
+def exp2(input, *, out=None):
+    """exp2(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXP2(input, out=out)
+    if out is not None:
+        return write_out(exp2, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.exp2(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Exp2Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * result.conj() * 0.6931471805599453).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EXP2 = GuardedOverload("exp2", ((
+    'exp2(Tensor self, *, Tensor? out=None)',
+    exp2,
+),))
+
+
+def exp2_(input):
+    """exp2_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXP2_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Exp2Backward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.exp2(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.exp2(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * input.conj() * 0.6931471805599453).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_EXP2_ = GuardedOverload("exp2_", ((
+    'exp2_(Tensor self)',
+    exp2_,
+),))
+
+
+def expm1(input, *, out=None):
+    """expm1(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXPM1(input, out=out)
+    if out is not None:
+        return write_out(expm1, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.expm1(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Expm1Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (result.conj() + 1)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EXPM1 = GuardedOverload("expm1", ((
+    'expm1(Tensor self, *, Tensor? out=None)',
+    expm1,
+),))
+
+
+def expm1_(input):
+    """expm1_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EXPM1_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Expm1Backward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.expm1(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.expm1(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * (input.conj() + 1)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_EXPM1_ = GuardedOverload("expm1_", ((
+    'expm1_(Tensor self)',
+    expm1_,
+),))
+
+
+def log(input, *, out=None):
+    """log(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG(input, out=out)
+    if out is not None:
+        return write_out(log, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.log(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LogBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / self_p.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOG = GuardedOverload("log", ((
+    'log(Tensor self, *, Tensor? out=None)',
+    log,
+),))
+
+
+def log_(input):
+    """log_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(LogBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.log(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.log(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / self_p.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LOG_ = GuardedOverload("log_", ((
+    'log_(Tensor self)',
+    log_,
+),))
+
+
+def log2(input, *, out=None):
+    """log2(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG2(input, out=out)
+    if out is not None:
+        return write_out(log2, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.log2(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Log2Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOG2 = GuardedOverload("log2", ((
+    'log2(Tensor self, *, Tensor? out=None)',
+    log2,
+),))
+
+
+def log2_(input):
+    """log2_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG2_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Log2Backward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.log2(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.log2(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LOG2_ = GuardedOverload("log2_", ((
+    'log2_(Tensor self)',
+    log2_,
+),))
+
+
+def log10(input, *, out=None):
+    """log10(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG10(input, out=out)
+    if out is not None:
+        return write_out(log10, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.log10(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Log10Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOG10 = GuardedOverload("log10", ((
+    'log10(Tensor self, *, Tensor? out=None)',
+    log10,
+),))
+
+
+def log10_(input):
+    """log10_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG10_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Log10Backward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.log10(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.log10(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LOG10_ = GuardedOverload("log10_", ((
+    'log10_(Tensor self)',
+    log10_,
+),))
+
+
+def log1p(input, *, out=None):
+    """log1p(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG1P(input, out=out)
+    if out is not None:
+        return write_out(log1p, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.log1p(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Log1PBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOG1P = GuardedOverload("log1p", ((
+    'log1p(Tensor self, *, Tensor? out=None)',
+    log1p,
+),))
+
+
+def log1p_(input):
+    """log1p_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG1P_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Log1PBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_):
+        xp.log1p(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.log1p(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LOG1P_ = GuardedOverload("log1p_", ((
+    'log1p_(Tensor self)',
+    log1p_,
+),))
+
+
+def sqrt(input, *, out=None):
+    """sqrt(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SQRT(input, out=out)
+    if out is not None:
+        return write_out(sqrt, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.sqrt(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqrtBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (2 * result.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SQRT = GuardedOverload("sqrt", ((
+    'sqrt(Tensor self, *, Tensor? out=None)',
+    sqrt,
+),))
+
+
+def sqrt_(input):
+    """sqrt_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SQRT_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SqrtBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.sqrt(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.sqrt(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() / (2 * input.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SQRT_ = GuardedOverload("sqrt_", ((
+    'sqrt_(Tensor self)',
+    sqrt_,
+),))
+
+
+def rsqrt(input, *, out=None):
+    """rsqrt(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RSQRT(input, out=out)
+    if out is not None:
+        return write_out(rsqrt, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.rsqrt(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RsqrtBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (-0.5 * self_t.conj() * result.pow(3).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_RSQRT = GuardedOverload("rsqrt", ((
+    'rsqrt(Tensor self, *, Tensor? out=None)',
+    rsqrt,
+),))
+
+
+def rsqrt_(input):
+    """rsqrt_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RSQRT_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(RsqrtBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.rsqrt(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (-0.5 * self_t.conj() * input.pow(3).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_RSQRT_ = GuardedOverload("rsqrt_", ((
+    'rsqrt_(Tensor self)',
+    rsqrt_,
+),))
+
+
+def reciprocal(input, *, out=None):
+    """reciprocal(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RECIPROCAL(input, out=out)
+    if out is not None:
+        return write_out(reciprocal, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = xp.reciprocal(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ReciprocalBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (-self_t.conj() * (result * result).conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_RECIPROCAL = GuardedOverload("reciprocal", ((
+    'reciprocal(Tensor self, *, Tensor? out=None)',
+    reciprocal,
+),))
+
+
+def reciprocal_(input):
+    """reciprocal_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RECIPROCAL_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ReciprocalBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    if fits(self_):
+        xp.reciprocal(self_, out=self_)
+    else:
+        written = self_
+        if self_.dtype.kind not in 'fcV':
+            self_, = promote_to_float((input,), ())
+        write_inplace(written, xp.reciprocal(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (-self_t.conj() * (input * input).conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_RECIPROCAL_ = GuardedOverload("reciprocal_", ((
+    'reciprocal_(Tensor self)',
+    reciprocal_,
+),))
+
+
 def neg(input, *, out=None):
     """neg(Tensor self) -> Tensor"""
     try:
@@ -530,7 +4313,7 @@ def neg(input, *, out=None):
         return _NEG(input, out=out)
     if out is not None:
         return write_out(neg, (input,), out)
-    result_ = xp.negative(self_)
+    result_ = xp.negative(kernels_elementwise.neg_check(self_)) if self_.dtype.kind == 'b' else xp.negative(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -595,9 +4378,9 @@ def neg_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.negative(self_, out=self_)
+        xp.negative(kernels_elementwise.neg_check(self_), out=self_) if self_.dtype.kind == 'b' else xp.negative(self_, out=self_)
     else:
-        write_inplace(self_, xp.negative(self_))
+        write_inplace(self_, xp.negative(kernels_elementwise.neg_check(self_)) if self_.dtype.kind == 'b' else xp.negative(self_))
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -619,21 +4402,34 @@ _NEG_ = GuardedOverload("neg_", ((
 ),))
 
 
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
-    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+def positive(input):
+    """positive(Tensor(a) self) -> Tensor(a)"""
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_ = input._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
-    if value.__class__ not in NUMBERS:
-        return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
+        return _POSITIVE(input)
+    return composite_elementwise.positive(input)
+
+
+_POSITIVE = GuardedOverload("positive", ((
+    'positive(Tensor self)',
+    positive,
+),))
+
+
+def abs(input, *, out=None):
+    """abs(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ABS(input, out=out)
     if out is not None:
-        return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
-    if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-        self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    result_ = xp.add(self_, value * tensor1_ * tensor2_)
+        return write_out(abs, (input,), out)
+    result_ = kernels_elementwise.abs(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -643,39 +4439,24 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
-        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
-        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
-        if edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE:
-            needs_tensor1 = edge_tensor1 is not NO_EDGE
-            needs_tensor2 = edge_tensor2 is not NO_EDGE
-            fn = new(AddcmulBackward0)
-            fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+        if edge_self is not NO_EDGE:
+            fn = new(AbsBackward0)
+            fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
-            fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
-            fn.saved_value = value
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             if flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
         self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
-        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+        if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
-                if self_t is None:
-                    self_t = zeros_for(input)
-                if tensor1_t is None:
-                    tensor1_t = zeros_for(tensor1)
-                if tensor2_t is None:
-                    tensor2_t = zeros_for(tensor2)
-                tensor2_p = tensor2
-                tensor1_p = tensor1
-                # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
-                result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+                self_p = input
+                # result: abs_jvp(self_t, self_p)
+                result_tangent = abs_jvp(self_t, self_p)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -684,78 +4465,7100 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     return result
 
 
-_ADDCMUL = GuardedOverload("addcmul", ((
-    'addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1, Tensor? out=None)',
-    addcmul,
+_ABS = GuardedOverload("abs", ((
+    'abs(Tensor self, *, Tensor? out=None)',
+    abs,
 ),))
 
 
-def addcmul_(input, tensor1, tensor2, *, value=1):
-    """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)"""
+def abs_(input):
+    """abs_(Tensor(a!) self) -> Tensor(a!)"""
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_ = input._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _ADDCMUL_(input, tensor1, tensor2, value=value)
-    if value.__class__ not in NUMBERS:
-        return _ADDCMUL_(input, tensor1, tensor2, value=value)
+        return _ABS_(input)
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
-        edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
-        edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
-        records = edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE
+        records = edge_self is not NO_EDGE
     if input._edge is None:
         check_inplace(input, records)
     if records:
-        needs_tensor1 = edge_tensor1 is not NO_EDGE
-        needs_tensor2 = edge_tensor2 is not NO_EDGE
-        fn = new(AddcmulBackward0)
-        fn.next_edges = (edge_self, edge_tensor1, edge_tensor2)
+        fn = new(AbsBackward0)
+        fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
-        fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
-        fn.saved_value = value
+        fn.saved_self = save(ops.clone(input))
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
-    if fits(self_, tensor1_, tensor2_):
-        xp.add(self_, value * tensor1_ * tensor2_, out=self_)
-    else:
-        written = self_
-        if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
-            self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-        write_inplace(written, xp.add(self_, value * tensor1_ * tensor2_))
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_elementwise.abs_(self_))
     bump_version(input)
     if records:
         rebase_history(input, fn)
     if flags & FORWARD_AD:
-        if self_t is not None or tensor1_t is not None or tensor2_t is not None:
+        if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
-                if self_t is None:
-                    self_t = zeros_for(input)
-                if tensor1_t is None:
-                    tensor1_t = zeros_for(tensor1)
-                if tensor2_t is None:
-                    tensor2_t = zeros_for(tensor2)
-                tensor2_p = tensor2
-                tensor1_p = tensor1
-                # result: self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
-                result_tangent = self_t + maybe_multiply(tensor1_t * tensor2_p, value) + maybe_multiply(tensor2_t * tensor1_p, value)
+                # result: abs_jvp(self_t, self_p)
+                result_tangent = abs_jvp(self_t, self_p)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
     return input
 
 
-_ADDCMUL_ = GuardedOverload("addcmul_", ((
-    'addcmul_(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)',
-    addcmul_,
+_ABS_ = GuardedOverload("abs_", ((
+    'abs_(Tensor self)',
+    abs_,
+),))
+
+
+def sgn(input, *, out=None):
+    """sgn(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SGN(input, out=out)
+    if out is not None:
+        return write_out(sgn, (input,), out)
+    result_ = kernels_elementwise.sgn(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SgnBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: sgn_backward(self_p, self_t, result)
+                result_tangent = sgn_backward(self_p, self_t, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SGN = GuardedOverload("sgn", ((
+    'sgn(Tensor self, *, Tensor? out=None)',
+    sgn,
+),))
+
+
+def sgn_(input):
+    """sgn_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SGN_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SgnBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_elementwise.sgn(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: sgn_backward(self_p, self_t, result)
+                result_tangent = sgn_backward(self_p, self_t, input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SGN_ = GuardedOverload("sgn_", ((
+    'sgn_(Tensor self)',
+    sgn_,
+),))
+
+
+def sign(input, *, out=None):
+    """sign(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SIGN(input, out=out)
+    if out is not None:
+        return write_out(sign, (input,), out)
+    result_ = kernels_elementwise.sign(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SignBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SIGN = GuardedOverload("sign", ((
+    'sign(Tensor self, *, Tensor? out=None)',
+    sign,
+),))
+
+
+def sign_(input):
+    """sign_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SIGN_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SignBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.sign(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SIGN_ = GuardedOverload("sign_", ((
+    'sign_(Tensor self)',
+    sign_,
+),))
+
+
+def floor(input, *, out=None):
+    """floor(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FLOOR(input, out=out)
+    if out is not None:
+        return write_out(floor, (input,), out)
+    result_ = kernels_elementwise.floor(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FloorBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_FLOOR = GuardedOverload("floor", ((
+    'floor(Tensor self, *, Tensor? out=None)',
+    floor,
+),))
+
+
+def floor_(input):
+    """floor_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FLOOR_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(FloorBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.floor(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_FLOOR_ = GuardedOverload("floor_", ((
+    'floor_(Tensor self)',
+    floor_,
+),))
+
+
+def ceil(input, *, out=None):
+    """ceil(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CEIL(input, out=out)
+    if out is not None:
+        return write_out(ceil, (input,), out)
+    result_ = kernels_elementwise.ceil(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CeilBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_CEIL = GuardedOverload("ceil", ((
+    'ceil(Tensor self, *, Tensor? out=None)',
+    ceil,
+),))
+
+
+def ceil_(input):
+    """ceil_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CEIL_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CeilBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.ceil(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_CEIL_ = GuardedOverload("ceil_", ((
+    'ceil_(Tensor self)',
+    ceil_,
+),))
+
+
+def trunc(input, *, out=None):
+    """trunc(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRUNC(input, out=out)
+    if out is not None:
+        return write_out(trunc, (input,), out)
+    result_ = kernels_elementwise.trunc(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TruncBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRUNC = GuardedOverload("trunc", ((
+    'trunc(Tensor self, *, Tensor? out=None)',
+    trunc,
+),))
+
+
+def trunc_(input):
+    """trunc_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRUNC_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(TruncBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.trunc(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_TRUNC_ = GuardedOverload("trunc_", ((
+    'trunc_(Tensor self)',
+    trunc_,
+),))
+
+
+def round(input, *, out=None):
+    """round(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(round, (input,), out)
+    result_ = kernels_elementwise.round(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RoundBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def round_(input):
+    """round_(Tensor(a!) self) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(RoundBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.round(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def round_decimals(input, decimals, *, out=None):
+    """round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(round_decimals, (input, decimals), out)
+    result_ = kernels_elementwise.round_decimals(self_, decimals)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RoundBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def round__decimals(input, decimals):
+    """round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(RoundBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.round_decimals(self_, decimals))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.zeros_like(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def frac(input, *, out=None):
+    """frac(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FRAC(input, out=out)
+    if out is not None:
+        return write_out(frac, (input,), out)
+    result_ = kernels_elementwise.frac(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FracBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t
+                result_tangent = self_t
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_FRAC = GuardedOverload("frac", ((
+    'frac(Tensor self, *, Tensor? out=None)',
+    frac,
+),))
+
+
+def frac_(input):
+    """frac_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FRAC_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(FracBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.frac(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t
+                result_tangent = self_t
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_FRAC_ = GuardedOverload("frac_", ((
+    'frac_(Tensor self)',
+    frac_,
+),))
+
+
+def erf(input, *, out=None):
+    """erf(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERF(input, out=out)
+    if out is not None:
+        return write_out(erf, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.erf(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ErfBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ERF = GuardedOverload("erf", ((
+    'erf(Tensor self, *, Tensor? out=None)',
+    erf,
+),))
+
+
+def erf_(input):
+    """erf_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERF_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ErfBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.erf(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ERF_ = GuardedOverload("erf_", ((
+    'erf_(Tensor self)',
+    erf_,
+),))
+
+
+def erfc(input, *, out=None):
+    """erfc(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERFC(input, out=out)
+    if out is not None:
+        return write_out(erfc, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.erfc(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ErfcBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ERFC = GuardedOverload("erfc", ((
+    'erfc(Tensor self, *, Tensor? out=None)',
+    erfc,
+),))
+
+
+def erfc_(input):
+    """erfc_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERFC_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ErfcBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.erfc(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ERFC_ = GuardedOverload("erfc_", ((
+    'erfc_(Tensor self)',
+    erfc_,
+),))
+
+
+def erfinv(input, *, out=None):
+    """erfinv(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERFINV(input, out=out)
+    if out is not None:
+        return write_out(erfinv, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.erfinv(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ErfinvBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ERFINV = GuardedOverload("erfinv", ((
+    'erfinv(Tensor self, *, Tensor? out=None)',
+    erfinv,
+),))
+
+
+def erfinv_(input):
+    """erfinv_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ERFINV_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ErfinvBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.erfinv(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ERFINV_ = GuardedOverload("erfinv_", ((
+    'erfinv_(Tensor self)',
+    erfinv_,
+),))
+
+
+def lgamma(input, *, out=None):
+    """lgamma(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LGAMMA(input, out=out)
+    if out is not None:
+        return write_out(lgamma, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.lgamma(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LgammaBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.digamma()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LGAMMA = GuardedOverload("lgamma", ((
+    'lgamma(Tensor self, *, Tensor? out=None)',
+    lgamma,
+),))
+
+
+def lgamma_(input):
+    """lgamma_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LGAMMA_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(LgammaBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.lgamma(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.digamma()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LGAMMA_ = GuardedOverload("lgamma_", ((
+    'lgamma_(Tensor self)',
+    lgamma_,
+),))
+
+
+def digamma(input, *, out=None):
+    """digamma(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIGAMMA(input, out=out)
+    if out is not None:
+        return write_out(digamma, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.digamma(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DigammaBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * ops.polygamma(1, self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIGAMMA = GuardedOverload("digamma", ((
+    'digamma(Tensor self, *, Tensor? out=None)',
+    digamma,
+),))
+
+
+def digamma_(input):
+    """digamma_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIGAMMA_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(DigammaBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.digamma(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * ops.polygamma(1, self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_DIGAMMA_ = GuardedOverload("digamma_", ((
+    'digamma_(Tensor self)',
+    digamma_,
+),))
+
+
+def polygamma(n, self, *, out=None):
+    """polygamma(int n, Tensor self) -> Tensor"""
+    self_ = self._array
+    if out is not None:
+        return write_out(polygamma, (n, self), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((self,), ())
+    result_ = kernels_elementwise.polygamma(n, self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        if edge_self is not NO_EDGE:
+            fn = new(PolygammaBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_n = n
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * ops.polygamma(n + 1, self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def polygamma_(self, n):
+    """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _POLYGAMMA_(self, n)
+    if n.__class__ is not int:
+        return _POLYGAMMA_(self, n)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(PolygammaBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(self))
+        fn.saved_n = n
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(self)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((self,), ())
+    write_inplace(written, kernels_elementwise.polygamma_(self_, n))
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * ops.polygamma(n + 1, self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_POLYGAMMA_ = GuardedOverload("polygamma_", ((
+    'polygamma_(Tensor self, int n)',
+    polygamma_,
+),))
+
+
+def mvlgamma(input, p, *, out=None):
+    """mvlgamma(Tensor self, int p) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MVLGAMMA(input, p, out=out)
+    if p.__class__ is not int:
+        return _MVLGAMMA(input, p, out=out)
+    if out is not None:
+        return write_out(mvlgamma, (input, p), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.mvlgamma(self_, p)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MvlgammaBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = mvlgamma_backward(self_t.conj(), self_p, p).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MVLGAMMA = GuardedOverload("mvlgamma", ((
+    'mvlgamma(Tensor self, int p, *, Tensor? out=None)',
+    mvlgamma,
+),))
+
+
+def mvlgamma_(input, p):
+    """mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MVLGAMMA_(input, p)
+    if p.__class__ is not int:
+        return _MVLGAMMA_(input, p)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(MvlgammaBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_p = p
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.mvlgamma(self_, p))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = mvlgamma_backward(self_t.conj(), self_p, p).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
+    'mvlgamma_(Tensor self, int p)',
+    mvlgamma_,
+),))
+
+
+def sigmoid(input, *, out=None):
+    """sigmoid(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SIGMOID(input, out=out)
+    if out is not None:
+        return write_out(sigmoid, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.sigmoid(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SigmoidBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.sigmoid_backward(self_t.conj(), result).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SIGMOID = GuardedOverload("sigmoid", ((
+    'sigmoid(Tensor self, *, Tensor? out=None)',
+    sigmoid,
+),))
+
+
+def sigmoid_(input):
+    """sigmoid_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SIGMOID_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SigmoidBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.sigmoid(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.sigmoid_backward(self_t.conj(), input).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SIGMOID_ = GuardedOverload("sigmoid_", ((
+    'sigmoid_(Tensor self)',
+    sigmoid_,
+),))
+
+
+def logit(input, eps=None, *, out=None):
+    """logit(Tensor self, float? eps=None) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGIT(input, eps, out=out)
+    if eps is not None and eps.__class__ is not float:
+        return _LOGIT(input, eps, out=out)
+    if out is not None:
+        return write_out(logit, (input, eps), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.logit(self_, eps)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LogitBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_eps = eps
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = logit_slope(self_t.conj(), self_p, eps).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGIT = GuardedOverload("logit", ((
+    'logit(Tensor self, float? eps=None, *, Tensor? out=None)',
+    logit,
+),))
+
+
+def logit_(input, eps=None):
+    """logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGIT_(input, eps)
+    if eps is not None and eps.__class__ is not float:
+        return _LOGIT_(input, eps)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(LogitBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_eps = eps
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.logit(self_, eps))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = logit_slope(self_t.conj(), self_p, eps).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LOGIT_ = GuardedOverload("logit_", ((
+    'logit_(Tensor self, float? eps=None)',
+    logit_,
+),))
+
+
+def sinc(input, *, out=None):
+    """sinc(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SINC(input, out=out)
+    if out is not None:
+        return write_out(sinc, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.sinc(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SincBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (sinc_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SINC = GuardedOverload("sinc", ((
+    'sinc(Tensor self, *, Tensor? out=None)',
+    sinc,
+),))
+
+
+def sinc_(input):
+    """sinc_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SINC_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SincBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.sinc(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (sinc_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SINC_ = GuardedOverload("sinc_", ((
+    'sinc_(Tensor self)',
+    sinc_,
+),))
+
+
+def deg2rad(input, *, out=None):
+    """deg2rad(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DEG2RAD(input, out=out)
+    if out is not None:
+        return write_out(deg2rad, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.deg2rad(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Deg2RadBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DEG2RAD = GuardedOverload("deg2rad", ((
+    'deg2rad(Tensor self, *, Tensor? out=None)',
+    deg2rad,
+),))
+
+
+def deg2rad_(input):
+    """deg2rad_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DEG2RAD_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Deg2RadBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.deg2rad(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_DEG2RAD_ = GuardedOverload("deg2rad_", ((
+    'deg2rad_(Tensor self)',
+    deg2rad_,
+),))
+
+
+def rad2deg(input, *, out=None):
+    """rad2deg(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RAD2DEG(input, out=out)
+    if out is not None:
+        return write_out(rad2deg, (input,), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.rad2deg(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Rad2DegBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_RAD2DEG = GuardedOverload("rad2deg", ((
+    'rad2deg(Tensor self, *, Tensor? out=None)',
+    rad2deg,
+),))
+
+
+def rad2deg_(input):
+    """rad2deg_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RAD2DEG_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Rad2DegBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.rad2deg(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_RAD2DEG_ = GuardedOverload("rad2deg_", ((
+    'rad2deg_(Tensor self)',
+    rad2deg_,
+),))
+
+
+def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
+    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
+    if nan is not None and nan.__class__ is not float or posinf is not None and posinf.__class__ is not float or neginf is not None and neginf.__class__ is not float:
+        return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
+    if out is not None:
+        return write_out(nan_to_num, (input, nan, posinf, neginf), out)
+    result_ = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NanToNumBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.isfinite()).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_NAN_TO_NUM = GuardedOverload("nan_to_num", ((
+    'nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor? out=None)',
+    nan_to_num,
+),))
+
+
+def nan_to_num_(input, nan=None, posinf=None, neginf=None):
+    """nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NAN_TO_NUM_(input, nan, posinf, neginf)
+    if nan is not None and nan.__class__ is not float or posinf is not None and posinf.__class__ is not float or neginf is not None and neginf.__class__ is not float:
+        return _NAN_TO_NUM_(input, nan, posinf, neginf)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(NanToNumBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_elementwise.nan_to_num(self_, nan, posinf, neginf))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * self_p.isfinite()).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_NAN_TO_NUM_ = GuardedOverload("nan_to_num_", ((
+    'nan_to_num_(Tensor self, float? nan=None, float? posinf=None, float? neginf=None)',
+    nan_to_num_,
+),))
+
+
+def frexp(input, *, out=None):
+    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FREXP_TENSOR(input, out=out)
+    if out is not None:
+        return write_out(frexp, (input,), out)
+    mantissa_, exponent_ = kernels_elementwise.frexp(self_)
+    mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
+    exponent = None if exponent_ is None else ops.wrap(exponent_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FrexpBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (mantissa_.shape, mantissa_.dtype)
+            mantissa._edge = (fn, 0)
+            fn.saved_exponent = SavedVariable(exponent, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # mantissa: self_t / exponent.exp2()
+                mantissa_tangent = self_t / exponent.exp2()
+            finally:
+                state.flags = flags
+            set_tangent(mantissa, mantissa_tangent)
+    if flags & INFERENCE:
+        mark_inference((mantissa, exponent,))
+    return frexp_result((mantissa, exponent))
+
+
+_FREXP_TENSOR = GuardedOverload("frexp", ((
+    'frexp(Tensor self, *, Tensor[2]? out=None)',
+    frexp,
+),))
+
+
+def logical_not(input, *, out=None):
+    """logical_not(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_NOT(input, out=out)
+    if out is not None:
+        return write_out(logical_not, (input,), out)
+    result_ = xp.logical_not(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGICAL_NOT = GuardedOverload("logical_not", ((
+    'logical_not(Tensor self, *, Tensor? out=None)',
+    logical_not,
+),))
+
+
+def logical_not_(input):
+    """logical_not_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_NOT_(input)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    write_inplace(self_, xp.logical_not(self_))
+    bump_version(input)
+    return input
+
+
+_LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
+    'logical_not_(Tensor self)',
+    logical_not_,
+),))
+
+
+def bitwise_not(input, *, out=None):
+    """bitwise_not(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BITWISE_NOT(input, out=out)
+    if out is not None:
+        return write_out(bitwise_not, (input,), out)
+    result_ = xp.invert(self_) if self_.dtype.kind in 'iub' else kernels_elementwise.bits('bitwise_not_cpu', self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_not", (input,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_NOT = GuardedOverload("bitwise_not", ((
+    'bitwise_not(Tensor self, *, Tensor? out=None)',
+    bitwise_not,
+),))
+
+
+def bitwise_not_(input):
+    """bitwise_not_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BITWISE_NOT_(input)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    write_inplace(self_, xp.invert(self_) if self_.dtype.kind in 'iub' else kernels_elementwise.bits('bitwise_not_cpu', self_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_NOT_ = GuardedOverload("bitwise_not_", ((
+    'bitwise_not_(Tensor self)',
+    bitwise_not_,
+),))
+
+
+def isnan(input, *, out=None):
+    """isnan(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISNAN(input, out=out)
+    if out is not None:
+        return write_out(isnan, (input,), out)
+    result_ = xp.isnan(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISNAN = GuardedOverload("isnan", ((
+    'isnan(Tensor self, *, Tensor? out=None)',
+    isnan,
+),))
+
+
+def isinf(input, *, out=None):
+    """isinf(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISINF(input, out=out)
+    if out is not None:
+        return write_out(isinf, (input,), out)
+    result_ = xp.isinf(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISINF = GuardedOverload("isinf", ((
+    'isinf(Tensor self, *, Tensor? out=None)',
+    isinf,
+),))
+
+
+def isfinite(input):
+    """isfinite(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISFINITE(input)
+    result_ = xp.isfinite(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISFINITE = GuardedOverload("isfinite", ((
+    'isfinite(Tensor self)',
+    isfinite,
+),))
+
+
+def isposinf(input, *, out=None):
+    """isposinf(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISPOSINF(input, out=out)
+    if out is not None:
+        return write_out(isposinf, (input,), out)
+    result_ = kernels_elementwise.isposinf(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISPOSINF = GuardedOverload("isposinf", ((
+    'isposinf(Tensor self, *, Tensor? out=None)',
+    isposinf,
+),))
+
+
+def isneginf(input, *, out=None):
+    """isneginf(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISNEGINF(input, out=out)
+    if out is not None:
+        return write_out(isneginf, (input,), out)
+    result_ = kernels_elementwise.isneginf(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISNEGINF = GuardedOverload("isneginf", ((
+    'isneginf(Tensor self, *, Tensor? out=None)',
+    isneginf,
+),))
+
+
+def isreal(input):
+    """isreal(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISREAL(input)
+    result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones(self_.shape, bool)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISREAL = GuardedOverload("isreal", ((
+    'isreal(Tensor self)',
+    isreal,
+),))
+
+
+def signbit(input, *, out=None):
+    """signbit(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SIGNBIT(input, out=out)
+    if out is not None:
+        return write_out(signbit, (input,), out)
+    result_ = xp.signbit(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SIGNBIT = GuardedOverload("signbit", ((
+    'signbit(Tensor self, *, Tensor? out=None)',
+    signbit,
+),))
+
+
+def eq(input, other, *, out=None):
+    """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return eq(input, wrapped_number(other, input), out=out)
+        return _EQ_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(eq, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.equal(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EQ_TENSOR = GuardedOverload("eq", ((
+    'eq(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    eq,
+),))
+
+
+def eq_(input, other):
+    """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return eq_(input, wrapped_number(other, input))
+        return _EQ__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.equal(self_, other_))
+    bump_version(input)
+    return input
+
+
+_EQ__TENSOR = GuardedOverload("eq_", ((
+    'eq_(Tensor self, Tensor|number other)',
+    eq_,
+),))
+
+
+def ne(input, other, *, out=None):
+    """ne.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return ne(input, wrapped_number(other, input), out=out)
+        return _NE_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(ne, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.not_equal(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_NE_TENSOR = GuardedOverload("ne", ((
+    'ne(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    ne,
+),))
+
+
+def ne_(input, other):
+    """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return ne_(input, wrapped_number(other, input))
+        return _NE__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.not_equal(self_, other_))
+    bump_version(input)
+    return input
+
+
+_NE__TENSOR = GuardedOverload("ne_", ((
+    'ne_(Tensor self, Tensor|number other)',
+    ne_,
+),))
+
+
+def lt(input, other, *, out=None):
+    """lt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return lt(input, wrapped_number(other, input), out=out)
+        return _LT_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(lt, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LT_TENSOR = GuardedOverload("lt", ((
+    'lt(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    lt,
+),))
+
+
+def lt_(input, other):
+    """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return lt_(input, wrapped_number(other, input))
+        return _LT__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_))
+    bump_version(input)
+    return input
+
+
+_LT__TENSOR = GuardedOverload("lt_", ((
+    'lt_(Tensor self, Tensor|number other)',
+    lt_,
+),))
+
+
+def le(input, other, *, out=None):
+    """le.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return le(input, wrapped_number(other, input), out=out)
+        return _LE_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(le, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LE_TENSOR = GuardedOverload("le", ((
+    'le(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    le,
+),))
+
+
+def le_(input, other):
+    """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return le_(input, wrapped_number(other, input))
+        return _LE__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_))
+    bump_version(input)
+    return input
+
+
+_LE__TENSOR = GuardedOverload("le_", ((
+    'le_(Tensor self, Tensor|number other)',
+    le_,
+),))
+
+
+def gt(input, other, *, out=None):
+    """gt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return gt(input, wrapped_number(other, input), out=out)
+        return _GT_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(gt, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GT_TENSOR = GuardedOverload("gt", ((
+    'gt(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    gt,
+),))
+
+
+def gt_(input, other):
+    """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return gt_(input, wrapped_number(other, input))
+        return _GT__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_))
+    bump_version(input)
+    return input
+
+
+_GT__TENSOR = GuardedOverload("gt_", ((
+    'gt_(Tensor self, Tensor|number other)',
+    gt_,
+),))
+
+
+def ge(input, other, *, out=None):
+    """ge.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return ge(input, wrapped_number(other, input), out=out)
+        return _GE_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(ge, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GE_TENSOR = GuardedOverload("ge", ((
+    'ge(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    ge,
+),))
+
+
+def ge_(input, other):
+    """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return ge_(input, wrapped_number(other, input))
+        return _GE__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_))
+    bump_version(input)
+    return input
+
+
+_GE__TENSOR = GuardedOverload("ge_", ((
+    'ge_(Tensor self, Tensor|number other)',
+    ge_,
+),))
+
+
+def logical_and(input, other, *, out=None):
+    """logical_and(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_AND(input, other, out=out)
+    if out is not None:
+        return write_out(logical_and, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.logical_and(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGICAL_AND = GuardedOverload("logical_and", ((
+    'logical_and(Tensor self, Tensor other, *, Tensor? out=None)',
+    logical_and,
+),))
+
+
+def logical_and_(input, other):
+    """logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_AND_(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.logical_and(self_, other_))
+    bump_version(input)
+    return input
+
+
+_LOGICAL_AND_ = GuardedOverload("logical_and_", ((
+    'logical_and_(Tensor self, Tensor other)',
+    logical_and_,
+),))
+
+
+def logical_or(input, other, *, out=None):
+    """logical_or(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_OR(input, other, out=out)
+    if out is not None:
+        return write_out(logical_or, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.logical_or(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGICAL_OR = GuardedOverload("logical_or", ((
+    'logical_or(Tensor self, Tensor other, *, Tensor? out=None)',
+    logical_or,
+),))
+
+
+def logical_or_(input, other):
+    """logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_OR_(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.logical_or(self_, other_))
+    bump_version(input)
+    return input
+
+
+_LOGICAL_OR_ = GuardedOverload("logical_or_", ((
+    'logical_or_(Tensor self, Tensor other)',
+    logical_or_,
+),))
+
+
+def logical_xor(input, other, *, out=None):
+    """logical_xor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_XOR(input, other, out=out)
+    if out is not None:
+        return write_out(logical_xor, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.logical_xor(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGICAL_XOR = GuardedOverload("logical_xor", ((
+    'logical_xor(Tensor self, Tensor other, *, Tensor? out=None)',
+    logical_xor,
+),))
+
+
+def logical_xor_(input, other):
+    """logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGICAL_XOR_(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, xp.logical_xor(self_, other_))
+    bump_version(input)
+    return input
+
+
+_LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
+    'logical_xor_(Tensor self, Tensor other)',
+    logical_xor_,
+),))
+
+
+def bitwise_and(input, other, *, out=None):
+    """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return bitwise_and(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_and(input, wrapped_number(other, input), out=out)
+        return _BITWISE_AND_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(bitwise_and, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.bitwise_and(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_AND_TENSOR = GuardedOverload("bitwise_and", ((
+    'bitwise_and(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    bitwise_and,
+),))
+
+
+def bitwise_and_(input, other):
+    """bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_and_(input, wrapped_number(other, input))
+        return _BITWISE_AND__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    if fits(self_, other_):
+        xp.bitwise_and(self_, other_, out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        write_inplace(written, xp.bitwise_and(self_, other_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
+    'bitwise_and_(Tensor|number self, Tensor|number other)',
+    bitwise_and_,
+),))
+
+
+def bitwise_or(input, other, *, out=None):
+    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return bitwise_or(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_or(input, wrapped_number(other, input), out=out)
+        return _BITWISE_OR_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(bitwise_or, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.bitwise_or(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_OR_TENSOR = GuardedOverload("bitwise_or", ((
+    'bitwise_or(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    bitwise_or,
+),))
+
+
+def bitwise_or_(input, other):
+    """bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_or_(input, wrapped_number(other, input))
+        return _BITWISE_OR__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    if fits(self_, other_):
+        xp.bitwise_or(self_, other_, out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        write_inplace(written, xp.bitwise_or(self_, other_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
+    'bitwise_or_(Tensor|number self, Tensor|number other)',
+    bitwise_or_,
+),))
+
+
+def bitwise_xor(input, other, *, out=None):
+    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return bitwise_xor(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_xor(input, wrapped_number(other, input), out=out)
+        return _BITWISE_XOR_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(bitwise_xor, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.bitwise_xor(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_XOR_TENSOR = GuardedOverload("bitwise_xor", ((
+    'bitwise_xor(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    bitwise_xor,
+),))
+
+
+def bitwise_xor_(input, other):
+    """bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_xor_(input, wrapped_number(other, input))
+        return _BITWISE_XOR__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    if fits(self_, other_):
+        xp.bitwise_xor(self_, other_, out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype:
+            self_, other_ = promote((input, other,), ())
+        write_inplace(written, xp.bitwise_xor(self_, other_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
+    'bitwise_xor_(Tensor|number self, Tensor|number other)',
+    bitwise_xor_,
+),))
+
+
+def bitwise_left_shift(input, other, *, out=None):
+    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return bitwise_left_shift(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_left_shift(input, wrapped_number(other, input), out=out)
+        return _BITWISE_LEFT_SHIFT_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(bitwise_left_shift, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.left_shift(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_LEFT_SHIFT_TENSOR = GuardedOverload("bitwise_left_shift", ((
+    'bitwise_left_shift(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    bitwise_left_shift,
+),))
+
+
+def bitwise_left_shift_(input, other):
+    """bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_left_shift_(input, wrapped_number(other, input))
+        return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.left_shift(self_, other_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", ((
+    'bitwise_left_shift_(Tensor|number self, Tensor|number other)',
+    bitwise_left_shift_,
+),))
+
+
+def bitwise_right_shift(input, other, *, out=None):
+    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return bitwise_right_shift(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_right_shift(input, wrapped_number(other, input), out=out)
+        return _BITWISE_RIGHT_SHIFT_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(bitwise_right_shift, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.right_shift(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BITWISE_RIGHT_SHIFT_TENSOR = GuardedOverload("bitwise_right_shift", ((
+    'bitwise_right_shift(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    bitwise_right_shift,
+),))
+
+
+def bitwise_right_shift_(input, other):
+    """bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return bitwise_right_shift_(input, wrapped_number(other, input))
+        return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.right_shift(self_, other_))
+    bump_version(input)
+    return input
+
+
+_BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", ((
+    'bitwise_right_shift_(Tensor|number self, Tensor|number other)',
+    bitwise_right_shift_,
+),))
+
+
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ISCLOSE(input, other, rtol, atol, equal_nan)
+    if rtol.__class__ is not float or atol.__class__ is not float or equal_nan.__class__ is not bool:
+        return _ISCLOSE(input, other, rtol, atol, equal_nan)
+    result_ = kernels_elementwise.isclose(self_, other_, rtol, atol, equal_nan)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("isclose", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ISCLOSE = GuardedOverload("isclose", ((
+    'isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)',
+    isclose,
+),))
+
+
+def maximum(input, other, *, out=None):
+    """maximum(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MAXIMUM(input, other, out=out)
+    if out is not None:
+        return write_out(maximum, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise.compared('maximum', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(MaximumBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: maximum_jvp(self_t, other_t, self_p, other_p)
+                result_tangent = maximum_jvp(self_t, other_t, self_p, other_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MAXIMUM = GuardedOverload("maximum", ((
+    'maximum(Tensor self, Tensor other, *, Tensor? out=None)',
+    maximum,
+),))
+
+
+def minimum(input, other, *, out=None):
+    """minimum(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MINIMUM(input, other, out=out)
+    if out is not None:
+        return write_out(minimum, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise.compared('minimum', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(MinimumBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: minimum_jvp(self_t, other_t, self_p, other_p)
+                result_tangent = minimum_jvp(self_t, other_t, self_p, other_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MINIMUM = GuardedOverload("minimum", ((
+    'minimum(Tensor self, Tensor other, *, Tensor? out=None)',
+    minimum,
+),))
+
+
+def fmax(input, other, *, out=None):
+    """fmax(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FMAX(input, other, out=out)
+    if out is not None:
+        return write_out(fmax, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise.compared('fmax', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(FmaxBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: where(fmax_keeps_first(self_p, other_p), self_t, other_t)
+                result_tangent = ops.where(fmax_keeps_first(self_p, other_p), self_t, other_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_FMAX = GuardedOverload("fmax", ((
+    'fmax(Tensor self, Tensor other, *, Tensor? out=None)',
+    fmax,
+),))
+
+
+def fmin(input, other, *, out=None):
+    """fmin(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FMIN(input, other, out=out)
+    if out is not None:
+        return write_out(fmin, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise.compared('fmin', self_), other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(FminBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: where(fmin_keeps_first(self_p, other_p), self_t, other_t)
+                result_tangent = ops.where(fmin_keeps_first(self_p, other_p), self_t, other_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_FMIN = GuardedOverload("fmin", ((
+    'fmin(Tensor self, Tensor other, *, Tensor? out=None)',
+    fmin,
+),))
+
+
+def max(input, other):
+    """max.other(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MAX_OTHER(input, other)
+    return composite_elementwise.max_other(input, other)
+
+
+_MAX_OTHER = GuardedOverload("max", ((
+    'max(Tensor self, Tensor other)',
+    max,
+),))
+
+
+def min(input, other):
+    """min.other(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MIN_OTHER(input, other)
+    return composite_elementwise.min_other(input, other)
+
+
+_MIN_OTHER = GuardedOverload("min", ((
+    'min(Tensor self, Tensor other)',
+    min,
+),))
+
+
+def atan2(input, other, *, out=None):
+    """atan2(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATAN2(input, other, out=out)
+    if out is not None:
+        return write_out(atan2, (input, other), out)
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    result_ = xp.arctan2(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(Atan2Backward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+                result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ATAN2 = GuardedOverload("atan2", ((
+    'atan2(Tensor self, Tensor other, *, Tensor? out=None)',
+    atan2,
+),))
+
+
+def atan2_(input, other):
+    """atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ATAN2_(input, other)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(Atan2Backward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_other = other if other._vc is None and not flags else save(other)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    if fits(self_, other_):
+        xp.arctan2(self_, other_, out=self_)
+    else:
+        written = self_
+        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+            self_, other_ = promote_to_float((input, other,), ())
+        write_inplace(written, xp.arctan2(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+                result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ATAN2_ = GuardedOverload("atan2_", ((
+    'atan2_(Tensor self, Tensor other)',
+    atan2_,
+),))
+
+
+def hypot(input, other, *, out=None):
+    """hypot(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HYPOT(input, other, out=out)
+    if out is not None:
+        return write_out(hypot, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.hypot(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_other = edge_other is not NO_EDGE
+            fn = new(HypotBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: self_t * (self_p / result) + other_t * (other_p / result)
+                result_tangent = self_t * (self_p / result) + other_t * (other_p / result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HYPOT = GuardedOverload("hypot", ((
+    'hypot(Tensor self, Tensor other, *, Tensor? out=None)',
+    hypot,
+),))
+
+
+def hypot_(input, other):
+    """hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HYPOT_(input, other)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        needs_other = edge_other is not NO_EDGE
+        fn = new(HypotBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_self else None
+        fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.hypot(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: self_t * (self_p / result) + other_t * (other_p / result)
+                result_tangent = self_t * (self_p / input) + other_t * (other_p / input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_HYPOT_ = GuardedOverload("hypot_", ((
+    'hypot_(Tensor self, Tensor other)',
+    hypot_,
+),))
+
+
+def copysign_Tensor(input, other, *, out=None):
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(copysign_Tensor, (input, other), out)
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    result_ = kernels_elementwise.copysign(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(CopysignBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
+            fn.saved_other_sym_sizes = other.shape
+            fn.saved_other_scalar_type = other.dtype
+            fn.saved_other_device = other.device
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = (SavedVariable(result, 0)) if needs_self else None
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: copysign_backward(self_t, self_p, result)
+                result_tangent = copysign_backward(self_t, self_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def copysign__Tensor(input, other):
+    """copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        fn = new(CopysignBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_self else None
+        fn.saved_other_sym_sizes = other.shape
+        fn.saved_other_scalar_type = other.dtype
+        fn.saved_other_device = other.device
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    write_inplace(written, kernels_elementwise.copysign(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = (SavedVariable(input, 0)) if needs_self else None
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: copysign_backward(self_t, self_p, result)
+                result_tangent = copysign_backward(self_t, self_p, input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def copysign_Scalar(input, other, *, out=None):
+    """copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(copysign_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.copysign_scalar(self_, other)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CopysignBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = copysign_backward(self_t.conj(), self_p, result).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def copysign__Scalar(input, other):
+    """copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CopysignBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.copysign_scalar(self_, other))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = copysign_backward(self_t.conj(), self_p, input).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def nextafter(input, other, *, out=None):
+    """nextafter(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NEXTAFTER(input, other, out=out)
+    if out is not None:
+        return write_out(nextafter, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.nextafter(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(NextafterBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+            fn.saved_other_sym_sizes = other.shape
+            fn.saved_other_scalar_type = other.dtype
+            fn.saved_other_device = other.device
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                other_p = other
+                # result: where(self_p != other_p, self_t, 0)
+                result_tangent = ops.where(self_p != other_p, self_t, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_NEXTAFTER = GuardedOverload("nextafter", ((
+    'nextafter(Tensor self, Tensor other, *, Tensor? out=None)',
+    nextafter,
+),))
+
+
+def nextafter_(input, other):
+    """nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NEXTAFTER_(input, other)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        fn = new(NextafterBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_self else None
+        fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+        fn.saved_other_sym_sizes = other.shape
+        fn.saved_other_scalar_type = other.dtype
+        fn.saved_other_device = other.device
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.nextafter(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                other_p = other
+                # result: where(self_p != other_p, self_t, 0)
+                result_tangent = ops.where(self_p != other_p, self_t, 0)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_NEXTAFTER_ = GuardedOverload("nextafter_", ((
+    'nextafter_(Tensor self, Tensor other)',
+    nextafter_,
+),))
+
+
+def heaviside(input, values, *, out=None):
+    """heaviside(Tensor self, Tensor values) -> Tensor"""
+    try:
+        self_, values_ = input._array, values._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HEAVISIDE(input, values, out=out)
+    if out is not None:
+        return write_out(heaviside, (input, values), out)
+    result_ = kernels_elementwise.heaviside(self_, values_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("heaviside", (input, values,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HEAVISIDE = GuardedOverload("heaviside", ((
+    'heaviside(Tensor self, Tensor values, *, Tensor? out=None)',
+    heaviside,
+),))
+
+
+def heaviside_(input, values):
+    """heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)"""
+    try:
+        self_, values_ = input._array, values._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HEAVISIDE_(input, values)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    write_inplace(self_, kernels_elementwise.heaviside(self_, values_))
+    bump_version(input)
+    return input
+
+
+_HEAVISIDE_ = GuardedOverload("heaviside_", ((
+    'heaviside_(Tensor self, Tensor values)',
+    heaviside_,
+),))
+
+
+def gcd(input, other, *, out=None):
+    """gcd(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _GCD(input, other, out=out)
+    if out is not None:
+        return write_out(gcd, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.gcd(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("gcd", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GCD = GuardedOverload("gcd", ((
+    'gcd(Tensor self, Tensor other, *, Tensor? out=None)',
+    gcd,
+),))
+
+
+def gcd_(input, other):
+    """gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _GCD_(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.gcd(self_, other_))
+    bump_version(input)
+    return input
+
+
+_GCD_ = GuardedOverload("gcd_", ((
+    'gcd_(Tensor self, Tensor other)',
+    gcd_,
+),))
+
+
+def lcm(input, other, *, out=None):
+    """lcm(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LCM(input, other, out=out)
+    if out is not None:
+        return write_out(lcm, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.lcm(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("lcm", (input, other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LCM = GuardedOverload("lcm", ((
+    'lcm(Tensor self, Tensor other, *, Tensor? out=None)',
+    lcm,
+),))
+
+
+def lcm_(input, other):
+    """lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LCM_(input, other)
+    flags = state.flags
+    if input._edge is None:
+        check_inplace(input, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    write_inplace(written, kernels_elementwise.lcm(self_, other_))
+    bump_version(input)
+    return input
+
+
+_LCM_ = GuardedOverload("lcm_", ((
+    'lcm_(Tensor self, Tensor other)',
+    lcm_,
+),))
+
+
+def xlogy_Tensor(input, other, *, out=None):
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(xlogy_Tensor, (input, other), out)
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    result_ = kernels_elementwise.xlogy(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(XlogyBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def xlogy__Tensor(input, other):
+    """xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    self_, other_ = input._array, other._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(XlogyBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_other = other if other._vc is None and not flags else save(other)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    write_inplace(written, kernels_elementwise.xlogy(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def xlogy_Scalar_Self(input, other, *, out=None):
+    """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
+    if out is not None:
+        return write_out(xlogy_Scalar_Self, (input, other), out)
+    if other_.dtype.kind not in 'fcV':
+        other_, = promote_to_float((other,), ())
+    result_ = kernels_elementwise.xlogy_of_scalar(input, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_other = other._edge or gradient_edge(other)
+        if edge_other is not NO_EDGE:
+            fn = new(XlogyBackward1)
+            fn.next_edges = (edge_other,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        other_t = other._tangent
+        if other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                other_p = other
+                # result: auto_element_wise
+                result_tangent = (other_t.conj() * input / other_p).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def xlogy_Scalar_Other(input, other, *, out=None):
+    """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(xlogy_Scalar_Other, (input, other), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_elementwise.xlogy_by_scalar(self_, other)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(XlogyBackward2)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = xlogy_self_backward(self_t.conj(), self_p, other).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def xlogy__Scalar_Other(input, other):
+    """xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(XlogyBackward2)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_other = other
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    write_inplace(written, kernels_elementwise.xlogy_by_scalar(self_, other))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = xlogy_self_backward(self_t.conj(), self_p, other).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def logaddexp(input, other, *, out=None):
+    """logaddexp(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGADDEXP(input, other, out=out)
+    if out is not None:
+        return write_out(logaddexp, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.logaddexp(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(LogaddexpBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                self_p = input
+                # result: self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
+                result_tangent = self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGADDEXP = GuardedOverload("logaddexp", ((
+    'logaddexp(Tensor self, Tensor other, *, Tensor? out=None)',
+    logaddexp,
+),))
+
+
+def logaddexp2(input, other, *, out=None):
+    """logaddexp2(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGADDEXP2(input, other, out=out)
+    if out is not None:
+        return write_out(logaddexp2, (input, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_elementwise.logaddexp2(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(Logaddexp2Backward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                self_p = input
+                # result: self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
+                result_tangent = self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGADDEXP2 = GuardedOverload("logaddexp2", ((
+    'logaddexp2(Tensor self, Tensor other, *, Tensor? out=None)',
+    logaddexp2,
+),))
+
+
+def ldexp(input, other, *, out=None):
+    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LDEXP_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(ldexp, (input, other), out)
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    result_ = kernels_elementwise.ldexp(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_other = edge_other is not NO_EDGE
+            fn = new(LdexpBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = (SavedVariable(result, 0)) if needs_other else None
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + other_t * result * 0.6931471805599453
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LDEXP_TENSOR = GuardedOverload("ldexp", ((
+    'ldexp(Tensor self, Tensor other, *, Tensor? out=None)',
+    ldexp,
+),))
+
+
+def ldexp_(input, other):
+    """ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LDEXP_(input, other)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        needs_other = edge_other is not NO_EDGE
+        fn = new(LdexpBackward0)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+    written = self_
+    if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
+        self_, other_ = promote_to_float((input, other,), ())
+    write_inplace(written, kernels_elementwise.ldexp(self_, other_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = (SavedVariable(input, 0)) if needs_other else None
+    if flags & FORWARD_AD:
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + other_t * input * 0.6931471805599453
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LDEXP_ = GuardedOverload("ldexp_", ((
+    'ldexp_(Tensor self, Tensor other)',
+    ldexp_,
+),))
+
+
+def lerp_Scalar(input, end, weight, *, out=None):
+    """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    self_, end_ = input._array, end._array
+    if out is not None:
+        return write_out(lerp_Scalar, (input, end, weight), out)
+    result_ = kernels_elementwise.lerp(self_, end_, weight)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_end = end._edge or gradient_edge(end)
+        if edge_self is not NO_EDGE or edge_end is not NO_EDGE:
+            fn = new(LerpBackward0)
+            fn.next_edges = (edge_self, edge_end)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_weight = weight
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        end_t = end._tangent
+        if self_t is not None or end_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if end_t is None:
+                    end_t = zeros_for(end)
+                # result: lerp(self_t, end_t, weight)
+                result_tangent = ops.lerp(self_t, end_t, weight)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def lerp__Scalar(input, end, weight):
+    """lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)"""
+    self_, end_ = input._array, end._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_end = end._edge or gradient_edge(end)
+        records = edge_self is not NO_EDGE or edge_end is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(LerpBackward0)
+        fn.next_edges = (edge_self, edge_end)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_weight = weight
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        end_t = end._tangent
+    write_inplace(self_, kernels_elementwise.lerp(self_, end_, weight))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or end_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if end_t is None:
+                    end_t = zeros_for(end)
+                # result: lerp(self_t, end_t, weight)
+                result_tangent = ops.lerp(self_t, end_t, weight)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def lerp_Tensor(input, end, weight, *, out=None):
+    """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    self_, end_, weight_ = input._array, end._array, weight._array
+    if out is not None:
+        return write_out(lerp_Tensor, (input, end, weight), out)
+    result_ = kernels_elementwise.lerp(self_, end_, weight_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_end = end._edge or gradient_edge(end)
+        edge_weight = weight._edge or gradient_edge(weight)
+        if edge_self is not NO_EDGE or edge_end is not NO_EDGE or edge_weight is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_end = edge_end is not NO_EDGE
+            needs_weight = edge_weight is not NO_EDGE
+            fn = new(LerpBackward1)
+            fn.next_edges = (edge_self, edge_end, edge_weight)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_weight else None
+            fn.saved_end = (end if end._vc is None and not flags else save(end)) if needs_weight else None
+            fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_self or needs_end else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        end_t = end._tangent
+        weight_t = weight._tangent
+        if self_t is not None or end_t is not None or weight_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if end_t is None:
+                    end_t = zeros_for(end)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                weight_p = weight
+                end_p = end
+                self_p = input
+                # result: lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
+                result_tangent = ops.lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def lerp__Tensor(input, end, weight):
+    """lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)"""
+    self_, end_, weight_ = input._array, end._array, weight._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_end = end._edge or gradient_edge(end)
+        edge_weight = weight._edge or gradient_edge(weight)
+        records = edge_self is not NO_EDGE or edge_end is not NO_EDGE or edge_weight is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        needs_end = edge_end is not NO_EDGE
+        needs_weight = edge_weight is not NO_EDGE
+        fn = new(LerpBackward1)
+        fn.next_edges = (edge_self, edge_end, edge_weight)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = (save(ops.clone(input))) if needs_weight else None
+        fn.saved_end = (end if end._vc is None and not flags else save(end)) if needs_weight else None
+        fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_self or needs_end else None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        end_t = end._tangent
+        weight_t = weight._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_elementwise.lerp(self_, end_, weight_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or end_t is not None or weight_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if end_t is None:
+                    end_t = zeros_for(end)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                weight_p = weight
+                end_p = end
+                # result: lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
+                result_tangent = ops.lerp(self_t, end_t, weight_p) + weight_t * (end_p - self_p)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp_Tensor(input, min, max, *, out=None):
+    """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
+    if out is not None:
+        return write_out(clamp_Tensor, (input, min, max), out)
+    if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
+        self_, min_, max_ = promote((input, min, max,), ())
+    result_ = kernels_elementwise.clamp(self_, min_, max_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
+        edge_max = NO_EDGE if max is None else max._edge or gradient_edge(max)
+        if edge_self is not NO_EDGE or edge_min is not NO_EDGE or edge_max is not NO_EDGE:
+            fn = new(ClampBackward0)
+            fn.next_edges = (edge_self, edge_min, edge_max)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_min = save(min)
+            fn.saved_max = save(max)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        min_t = None if min is None else min._tangent
+        max_t = None if max is None else max._tangent
+        if self_t is not None or min_t is not None or max_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if min_t is None and min is not None:
+                    min_t = zeros_for(min)
+                if max_t is None and max is not None:
+                    max_t = zeros_for(max)
+                self_p = input
+                min_p = min
+                max_p = max
+                # result: clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
+                result_tangent = clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp__Tensor(input, min, max):
+    """clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"""
+    self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
+        edge_max = NO_EDGE if max is None else max._edge or gradient_edge(max)
+        records = edge_self is not NO_EDGE or edge_min is not NO_EDGE or edge_max is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampBackward0)
+        fn.next_edges = (edge_self, edge_min, edge_max)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_min = save(min)
+        fn.saved_max = save(max)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        min_t = None if min is None else min._tangent
+        max_t = None if max is None else max._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
+        self_, min_, max_ = promote((input, min, max,), ())
+    write_inplace(written, kernels_elementwise.clamp(self_, min_, max_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or min_t is not None or max_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if min_t is None and min is not None:
+                    min_t = zeros_for(min)
+                if max_t is None and max is not None:
+                    max_t = zeros_for(max)
+                min_p = min
+                max_p = max
+                # result: clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
+                result_tangent = clamp_jvp(self_p, self_t, min_p, min_t, max_p, max_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp(input, min, max, *, out=None):
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(clamp, (input, min, max), out)
+    if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
+        self_, = promote((input,), (min, max))
+    result_ = kernels_elementwise.clamp(self_, min, max)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ClampBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_min = min
+            fn.saved_max = max
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = clamp_backward(self_t.conj(), self_p, min, max).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp_(input, min, max):
+    """clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_min = min
+        fn.saved_max = max
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
+        self_, = promote((input,), (min, max))
+    write_inplace(written, kernels_elementwise.clamp(self_, min, max))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = clamp_backward(self_t.conj(), self_p, min, max).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp_min(input, min, *, out=None):
+    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(clamp_min, (input, min), out)
+    if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
+        self_, = promote((input,), (min,))
+    result_ = kernels_elementwise.clamp_min(self_, min)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ClampMinBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_min = min
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp_min_(input, min):
+    """clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampMinBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_min = min
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
+        self_, = promote((input,), (min,))
+    write_inplace(written, kernels_elementwise.clamp_min(self_, min))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp_min_Tensor(input, min, *, out=None):
+    """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
+    self_, min_ = input._array, min._array
+    if out is not None:
+        return write_out(clamp_min_Tensor, (input, min), out)
+    if self_.dtype is not min_.dtype:
+        self_, min_ = promote((input, min,), ())
+    result_ = kernels_elementwise.clamp_min(self_, min_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_min = min._edge or gradient_edge(min)
+        if edge_self is not NO_EDGE or edge_min is not NO_EDGE:
+            fn = new(ClampMinBackward1)
+            fn.next_edges = (edge_self, edge_min)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_min = min if min._vc is None and not flags else save(min)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        min_t = min._tangent
+        if self_t is not None or min_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if min_t is None:
+                    min_t = zeros_for(min)
+                self_p = input
+                min_p = min
+                # result: where(self_p >= min_p, self_t, min_t)
+                result_tangent = ops.where(self_p >= min_p, self_t, min_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp_min__Tensor(input, min):
+    """clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)"""
+    self_, min_ = input._array, min._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_min = min._edge or gradient_edge(min)
+        records = edge_self is not NO_EDGE or edge_min is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampMinBackward1)
+        fn.next_edges = (edge_self, edge_min)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_min = min if min._vc is None and not flags else save(min)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        min_t = min._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not min_.dtype:
+        self_, min_ = promote((input, min,), ())
+    write_inplace(written, kernels_elementwise.clamp_min(self_, min_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or min_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if min_t is None:
+                    min_t = zeros_for(min)
+                min_p = min
+                # result: where(self_p >= min_p, self_t, min_t)
+                result_tangent = ops.where(self_p >= min_p, self_t, min_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp_max(input, max, *, out=None):
+    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(clamp_max, (input, max), out)
+    if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
+        self_, = promote((input,), (max,))
+    result_ = kernels_elementwise.clamp_max(self_, max)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ClampMaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_max = max
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp_max_(input, max):
+    """clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampMaxBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_max = max
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
+        self_, = promote((input,), (max,))
+    write_inplace(written, kernels_elementwise.clamp_max(self_, max))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def clamp_max_Tensor(input, max, *, out=None):
+    """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
+    self_, max_ = input._array, max._array
+    if out is not None:
+        return write_out(clamp_max_Tensor, (input, max), out)
+    if self_.dtype is not max_.dtype:
+        self_, max_ = promote((input, max,), ())
+    result_ = kernels_elementwise.clamp_max(self_, max_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_max = max._edge or gradient_edge(max)
+        if edge_self is not NO_EDGE or edge_max is not NO_EDGE:
+            fn = new(ClampMaxBackward1)
+            fn.next_edges = (edge_self, edge_max)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_max = max if max._vc is None and not flags else save(max)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        max_t = max._tangent
+        if self_t is not None or max_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if max_t is None:
+                    max_t = zeros_for(max)
+                self_p = input
+                max_p = max
+                # result: where(self_p <= max_p, self_t, max_t)
+                result_tangent = ops.where(self_p <= max_p, self_t, max_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def clamp_max__Tensor(input, max):
+    """clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)"""
+    self_, max_ = input._array, max._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_max = max._edge or gradient_edge(max)
+        records = edge_self is not NO_EDGE or edge_max is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ClampMaxBackward1)
+        fn.next_edges = (edge_self, edge_max)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_max = max if max._vc is None and not flags else save(max)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        max_t = max._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    written = self_
+    if self_.dtype is not max_.dtype:
+        self_, max_ = promote((input, max,), ())
+    write_inplace(written, kernels_elementwise.clamp_max(self_, max_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or max_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if max_t is None:
+                    max_t = zeros_for(max)
+                max_p = max
+                # result: where(self_p <= max_p, self_t, max_t)
+                result_tangent = ops.where(self_p <= max_p, self_t, max_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def where_self(condition, self, other, *, out=None):
+    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+    condition_, self_, other_ = condition._array, self._array, other._array
+    if out is not None:
+        return write_out(where_self, (condition, self, other), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((self, other,), ())
+    result_ = kernels_elementwise.where(condition_, self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(WhereBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_condition = condition if condition._vc is None and not flags else save(condition)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                # result: where(condition, self_t, other_t)
+                result_tangent = ops.where(condition, self_t, other_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fill_Scalar(input, value, *, out=None):
+    """fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(fill_Scalar, (input, value), out)
+    result_ = kernels_elementwise.fill(self_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FillBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fill__Scalar(input, value):
+    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(FillBackward2)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.fill(self_, value))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.fill_(0)
+                result_tangent = self_t.fill_(0)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def fill_Tensor(input, value, *, out=None):
+    """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
+    self_, value_ = input._array, value._array
+    if out is not None:
+        return write_out(fill_Tensor, (input, value), out)
+    result_ = kernels_elementwise.fill(self_, value_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
+            fn = new(FillBackward1)
+            fn.next_edges = (edge_self, edge_value)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: fill(self_t, value_t)
+                result_tangent = ops.fill(self_t, value_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fill__Tensor(input, value):
+    """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)"""
+    self_, value_ = input._array, value._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        records = edge_self is not NO_EDGE or edge_value is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(FillBackward3)
+        fn.next_edges = (edge_self, edge_value)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+    write_inplace(self_, kernels_elementwise.fill(self_, value_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.fill_(value_t)
+                result_tangent = self_t.fill_(value_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def zero(input, *, out=None):
+    """zero(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ZERO(input, out=out)
+    if out is not None:
+        return write_out(zero, (input,), out)
+    result_ = kernels_elementwise.zero(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ZeroBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ZERO = GuardedOverload("zero", ((
+    'zero(Tensor self, *, Tensor? out=None)',
+    zero,
+),))
+
+
+def zero_(input):
+    """zero_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ZERO_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(ZeroBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_elementwise.zero(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ZERO_ = GuardedOverload("zero_", ((
+    'zero_(Tensor self)',
+    zero_,
+),))
+
+
+def sigmoid_backward(grad_output, output):
+    """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    try:
+        grad_output_, output_ = grad_output._array, output._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SIGMOID_BACKWARD(grad_output, output)
+    if grad_output_.dtype is not output_.dtype:
+        grad_output_, output_ = promote((grad_output, output,), ())
+    result_ = kernels_elementwise.sigmoid_backward(grad_output_, output_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_output = output._edge or gradient_edge(output)
+        if edge_grad_output is not NO_EDGE or edge_output is not NO_EDGE:
+            needs_output = edge_output is not NO_EDGE
+            fn = new(SigmoidBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_output)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
+            fn.saved_output = output if output._vc is None and not flags else save(output)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        output_t = output._tangent
+        if grad_output_t is not None or output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if output_t is None:
+                    output_t = zeros_for(output)
+                output_p = output
+                grad_output_p = grad_output
+                # result: sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
+                result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
+    'sigmoid_backward(Tensor grad_output, Tensor output)',
+    sigmoid_backward,
+),))
+
+
+def tanh_backward(grad_output, output):
+    """tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    try:
+        grad_output_, output_ = grad_output._array, output._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _TANH_BACKWARD(grad_output, output)
+    if grad_output_.dtype is not output_.dtype:
+        grad_output_, output_ = promote((grad_output, output,), ())
+    result_ = kernels_elementwise.tanh_backward(grad_output_, output_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_output = output._edge or gradient_edge(output)
+        if edge_grad_output is not NO_EDGE or edge_output is not NO_EDGE:
+            needs_output = edge_output is not NO_EDGE
+            fn = new(TanhBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_output)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
+            fn.saved_output = output if output._vc is None and not flags else save(output)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        output_t = output._tangent
+        if grad_output_t is not None or output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if output_t is None:
+                    output_t = zeros_for(output)
+                output_p = output
+                grad_output_p = grad_output
+                # result: tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
+                result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TANH_BACKWARD = GuardedOverload("tanh_backward", ((
+    'tanh_backward(Tensor grad_output, Tensor output)',
+    tanh_backward,
+),))
+
+
+def logit_backward(grad_output, self, eps=None):
+    """logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _LOGIT_BACKWARD(grad_output, self, eps)
+    if eps is not None and eps.__class__ is not float:
+        return _LOGIT_BACKWARD(grad_output, self, eps)
+    if grad_output_.dtype is not self_.dtype:
+        grad_output_, self_ = promote((grad_output, self,), ())
+    result_ = kernels_elementwise.logit_backward(grad_output_, self_, eps)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("logit_backward", (grad_output, self,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGIT_BACKWARD = GuardedOverload("logit_backward", ((
+    'logit_backward(Tensor grad_output, Tensor self, float? eps=None)',
+    logit_backward,
+),))
+
+
+def absolute(input, *, out=None):
+    """absolute(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ABSOLUTE(input, out=out)
+    if out is not None:
+        return write_out(absolute, (input,), out)
+    return composite_elementwise.absolute(input)
+
+
+_ABSOLUTE = GuardedOverload("absolute", ((
+    'absolute(Tensor self, *, Tensor? out=None)',
+    absolute,
+),))
+
+
+def absolute_(self):
+    """absolute_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ABSOLUTE_(self)
+    return composite_elementwise.absolute_(self)
+
+
+_ABSOLUTE_ = GuardedOverload("absolute_", ((
+    'absolute_(Tensor self)',
+    absolute_,
+),))
+
+
+def arcsin(input, *, out=None):
+    """arcsin(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCSIN(input, out=out)
+    if out is not None:
+        return write_out(arcsin, (input,), out)
+    return composite_elementwise.arcsin(input)
+
+
+_ARCSIN = GuardedOverload("arcsin", ((
+    'arcsin(Tensor self, *, Tensor? out=None)',
+    arcsin,
+),))
+
+
+def arcsin_(input):
+    """arcsin_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCSIN_(input)
+    return composite_elementwise.arcsin_(input)
+
+
+_ARCSIN_ = GuardedOverload("arcsin_", ((
+    'arcsin_(Tensor self)',
+    arcsin_,
+),))
+
+
+def arccos(input, *, out=None):
+    """arccos(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCCOS(input, out=out)
+    if out is not None:
+        return write_out(arccos, (input,), out)
+    return composite_elementwise.arccos(input)
+
+
+_ARCCOS = GuardedOverload("arccos", ((
+    'arccos(Tensor self, *, Tensor? out=None)',
+    arccos,
+),))
+
+
+def arccos_(input):
+    """arccos_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCCOS_(input)
+    return composite_elementwise.arccos_(input)
+
+
+_ARCCOS_ = GuardedOverload("arccos_", ((
+    'arccos_(Tensor self)',
+    arccos_,
+),))
+
+
+def arctan(input, *, out=None):
+    """arctan(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTAN(input, out=out)
+    if out is not None:
+        return write_out(arctan, (input,), out)
+    return composite_elementwise.arctan(input)
+
+
+_ARCTAN = GuardedOverload("arctan", ((
+    'arctan(Tensor self, *, Tensor? out=None)',
+    arctan,
+),))
+
+
+def arctan_(input):
+    """arctan_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTAN_(input)
+    return composite_elementwise.arctan_(input)
+
+
+_ARCTAN_ = GuardedOverload("arctan_", ((
+    'arctan_(Tensor self)',
+    arctan_,
+),))
+
+
+def arcsinh(input, *, out=None):
+    """arcsinh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCSINH(input, out=out)
+    if out is not None:
+        return write_out(arcsinh, (input,), out)
+    return composite_elementwise.arcsinh(input)
+
+
+_ARCSINH = GuardedOverload("arcsinh", ((
+    'arcsinh(Tensor self, *, Tensor? out=None)',
+    arcsinh,
+),))
+
+
+def arcsinh_(input):
+    """arcsinh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCSINH_(input)
+    return composite_elementwise.arcsinh_(input)
+
+
+_ARCSINH_ = GuardedOverload("arcsinh_", ((
+    'arcsinh_(Tensor self)',
+    arcsinh_,
+),))
+
+
+def arccosh(input, *, out=None):
+    """arccosh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCCOSH(input, out=out)
+    if out is not None:
+        return write_out(arccosh, (input,), out)
+    return composite_elementwise.arccosh(input)
+
+
+_ARCCOSH = GuardedOverload("arccosh", ((
+    'arccosh(Tensor self, *, Tensor? out=None)',
+    arccosh,
+),))
+
+
+def arccosh_(input):
+    """arccosh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCCOSH_(input)
+    return composite_elementwise.arccosh_(input)
+
+
+_ARCCOSH_ = GuardedOverload("arccosh_", ((
+    'arccosh_(Tensor self)',
+    arccosh_,
+),))
+
+
+def arctanh(input, *, out=None):
+    """arctanh(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTANH(input, out=out)
+    if out is not None:
+        return write_out(arctanh, (input,), out)
+    return composite_elementwise.arctanh(input)
+
+
+_ARCTANH = GuardedOverload("arctanh", ((
+    'arctanh(Tensor self, *, Tensor? out=None)',
+    arctanh,
+),))
+
+
+def arctanh_(input):
+    """arctanh_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTANH_(input)
+    return composite_elementwise.arctanh_(input)
+
+
+_ARCTANH_ = GuardedOverload("arctanh_", ((
+    'arctanh_(Tensor self)',
+    arctanh_,
+),))
+
+
+def negative(input, *, out=None):
+    """negative(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NEGATIVE(input, out=out)
+    if out is not None:
+        return write_out(negative, (input,), out)
+    return composite_elementwise.negative(input)
+
+
+_NEGATIVE = GuardedOverload("negative", ((
+    'negative(Tensor self, *, Tensor? out=None)',
+    negative,
+),))
+
+
+def negative_(input):
+    """negative_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NEGATIVE_(input)
+    return composite_elementwise.negative_(input)
+
+
+_NEGATIVE_ = GuardedOverload("negative_", ((
+    'negative_(Tensor self)',
+    negative_,
+),))
+
+
+def fix(input, *, out=None):
+    """fix(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FIX(input, out=out)
+    if out is not None:
+        return write_out(fix, (input,), out)
+    return composite_elementwise.fix(input)
+
+
+_FIX = GuardedOverload("fix", ((
+    'fix(Tensor self, *, Tensor? out=None)',
+    fix,
+),))
+
+
+def fix_(input):
+    """fix_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FIX_(input)
+    return composite_elementwise.fix_(input)
+
+
+_FIX_ = GuardedOverload("fix_", ((
+    'fix_(Tensor self)',
+    fix_,
+),))
+
+
+def square(input, *, out=None):
+    """square(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SQUARE(input, out=out)
+    if out is not None:
+        return write_out(square, (input,), out)
+    return composite_elementwise.square(input)
+
+
+_SQUARE = GuardedOverload("square", ((
+    'square(Tensor self, *, Tensor? out=None)',
+    square,
+),))
+
+
+def square_(input):
+    """square_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SQUARE_(input)
+    return composite_elementwise.square_(input)
+
+
+_SQUARE_ = GuardedOverload("square_", ((
+    'square_(Tensor self)',
+    square_,
+),))
+
+
+def subtract(input, other, *, alpha=1, out=None):
+    """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return subtract(wrapped_number(input, other), other, alpha=alpha, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return subtract(input, wrapped_number(other, input), alpha=alpha, out=out)
+        return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
+    if alpha.__class__ not in NUMBERS:
+        return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(subtract, (input, other), out, alpha=alpha)
+    return composite_elementwise.subtract(input, other, alpha)
+
+
+_SUBTRACT_TENSOR = GuardedOverload("subtract", ((
+    'subtract(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
+    subtract,
+),))
+
+
+def subtract_(self, other, *, alpha=1):
+    """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return subtract_(self, wrapped_number(other, self), alpha=alpha)
+        return _SUBTRACT__TENSOR(self, other, alpha=alpha)
+    if alpha.__class__ not in NUMBERS:
+        return _SUBTRACT__TENSOR(self, other, alpha=alpha)
+    return composite_elementwise.subtract_(self, other, alpha)
+
+
+_SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
+    'subtract_(Tensor self, Tensor|number other, *, Scalar alpha=1)',
+    subtract_,
+),))
+
+
+def multiply(input, other, *, out=None):
+    """multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return multiply(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return multiply(input, wrapped_number(other, input), out=out)
+        return _MULTIPLY_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(multiply, (input, other), out)
+    return composite_elementwise.multiply(input, other)
+
+
+_MULTIPLY_TENSOR = GuardedOverload("multiply", ((
+    'multiply(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    multiply,
+),))
+
+
+def multiply_(self, other):
+    """multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return multiply_(self, wrapped_number(other, self))
+        return _MULTIPLY__TENSOR(self, other)
+    return composite_elementwise.multiply_(self, other)
+
+
+_MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
+    'multiply_(Tensor self, Tensor|number other)',
+    multiply_,
+),))
+
+
+def divide_Tensor(input, other, *, out=None):
+    """divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    if out is not None:
+        return write_out(divide_Tensor, (input, other), out)
+    return composite_elementwise.divide(input, other)
+
+
+def divide__Tensor(self, other):
+    """divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    return composite_elementwise.divide_(self, other)
+
+
+def divide_Tensor_mode(input, other, rounding_mode, *, out=None):
+    """divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if out is not None:
+        return write_out(divide_Tensor_mode, (input, other, rounding_mode), out)
+    return composite_elementwise.divide_mode(input, other, rounding_mode)
+
+
+def divide__Tensor_mode(self, other, rounding_mode):
+    """divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)"""
+    return composite_elementwise.divide_mode_(self, other, rounding_mode)
+
+
+def true_divide(input, other, *, out=None):
+    """true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
+            return true_divide(wrapped_number(input, other), other, out=out)
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return true_divide(input, wrapped_number(other, input), out=out)
+        return _TRUE_DIVIDE_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(true_divide, (input, other), out)
+    return composite_elementwise.true_divide(input, other)
+
+
+_TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
+    'true_divide(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
+    true_divide,
+),))
+
+
+def true_divide_(self, other):
+    """true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return true_divide_(self, wrapped_number(other, self))
+        return _TRUE_DIVIDE__TENSOR(self, other)
+    return composite_elementwise.true_divide_(self, other)
+
+
+_TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
+    'true_divide_(Tensor self, Tensor|number other)',
+    true_divide_,
+),))
+
+
+def arctan2(input, other, *, out=None):
+    """arctan2(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTAN2(input, other, out=out)
+    if out is not None:
+        return write_out(arctan2, (input, other), out)
+    return composite_elementwise.arctan2(input, other)
+
+
+_ARCTAN2 = GuardedOverload("arctan2", ((
+    'arctan2(Tensor self, Tensor other, *, Tensor? out=None)',
+    arctan2,
+),))
+
+
+def arctan2_(self, other):
+    """arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARCTAN2_(self, other)
+    return composite_elementwise.arctan2_(self, other)
+
+
+_ARCTAN2_ = GuardedOverload("arctan2_", ((
+    'arctan2_(Tensor self, Tensor other)',
+    arctan2_,
+),))
+
+
+def not_equal(input, other, *, out=None):
+    """not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return not_equal(input, wrapped_number(other, input), out=out)
+        return _NOT_EQUAL_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(not_equal, (input, other), out)
+    return composite_elementwise.not_equal(input, other)
+
+
+_NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
+    'not_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    not_equal,
+),))
+
+
+def not_equal_(self, other):
+    """not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return not_equal_(self, wrapped_number(other, self))
+        return _NOT_EQUAL__TENSOR(self, other)
+    return composite_elementwise.not_equal_(self, other)
+
+
+_NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
+    'not_equal_(Tensor self, Tensor|number other)',
+    not_equal_,
+),))
+
+
+def less(input, other, *, out=None):
+    """less.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return less(input, wrapped_number(other, input), out=out)
+        return _LESS_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(less, (input, other), out)
+    return composite_elementwise.less(input, other)
+
+
+_LESS_TENSOR = GuardedOverload("less", ((
+    'less(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    less,
+),))
+
+
+def less_(self, other):
+    """less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return less_(self, wrapped_number(other, self))
+        return _LESS__TENSOR(self, other)
+    return composite_elementwise.less_(self, other)
+
+
+_LESS__TENSOR = GuardedOverload("less_", ((
+    'less_(Tensor self, Tensor|number other)',
+    less_,
+),))
+
+
+def less_equal(input, other, *, out=None):
+    """less_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return less_equal(input, wrapped_number(other, input), out=out)
+        return _LESS_EQUAL_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(less_equal, (input, other), out)
+    return composite_elementwise.less_equal(input, other)
+
+
+_LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
+    'less_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    less_equal,
+),))
+
+
+def less_equal_(self, other):
+    """less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return less_equal_(self, wrapped_number(other, self))
+        return _LESS_EQUAL__TENSOR(self, other)
+    return composite_elementwise.less_equal_(self, other)
+
+
+_LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
+    'less_equal_(Tensor self, Tensor|number other)',
+    less_equal_,
+),))
+
+
+def greater(input, other, *, out=None):
+    """greater.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return greater(input, wrapped_number(other, input), out=out)
+        return _GREATER_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(greater, (input, other), out)
+    return composite_elementwise.greater(input, other)
+
+
+_GREATER_TENSOR = GuardedOverload("greater", ((
+    'greater(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    greater,
+),))
+
+
+def greater_(self, other):
+    """greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return greater_(self, wrapped_number(other, self))
+        return _GREATER__TENSOR(self, other)
+    return composite_elementwise.greater_(self, other)
+
+
+_GREATER__TENSOR = GuardedOverload("greater_", ((
+    'greater_(Tensor self, Tensor|number other)',
+    greater_,
+),))
+
+
+def greater_equal(input, other, *, out=None):
+    """greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
+            return greater_equal(input, wrapped_number(other, input), out=out)
+        return _GREATER_EQUAL_TENSOR(input, other, out=out)
+    if out is not None:
+        return write_out(greater_equal, (input, other), out)
+    return composite_elementwise.greater_equal(input, other)
+
+
+_GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
+    'greater_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
+    greater_equal,
+),))
+
+
+def greater_equal_(self, other):
+    """greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return greater_equal_(self, wrapped_number(other, self))
+        return _GREATER_EQUAL__TENSOR(self, other)
+    return composite_elementwise.greater_equal_(self, other)
+
+
+_GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
+    'greater_equal_(Tensor self, Tensor|number other)',
+    greater_equal_,
+),))
+
+
+def clip(input, min, max, *, out=None):
+    """clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    if out is not None:
+        return write_out(clip, (input, min, max), out)
+    return composite_elementwise.clip(input, min, max)
+
+
+def clip_(input, min, max):
+    """clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)"""
+    return composite_elementwise.clip_(input, min, max)
+
+
+def clip_Tensor(input, min, max, *, out=None):
+    """clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    if out is not None:
+        return write_out(clip_Tensor, (input, min, max), out)
+    return composite_elementwise.clip(input, min, max)
+
+
+def clip__Tensor(input, min, max):
+    """clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"""
+    return composite_elementwise.clip_(input, min, max)
+
+
+def float_power_Tensor_Tensor(input, exponent, *, out=None):
+    """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    if out is not None:
+        return write_out(float_power_Tensor_Tensor, (input, exponent), out)
+    return composite_elementwise.float_power(input, exponent)
+
+
+def float_power__Tensor(self, exponent):
+    """float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)"""
+    return composite_elementwise.float_power_(self, exponent)
+
+
+def float_power_Scalar(input, exponent, *, out=None):
+    """float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    if out is not None:
+        return write_out(float_power_Scalar, (input, exponent), out)
+    return composite_elementwise.float_power_of_scalar(input, exponent)
+
+
+def float_power_Tensor_Scalar(input, exponent, *, out=None):
+    """float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    if out is not None:
+        return write_out(float_power_Tensor_Scalar, (input, exponent), out)
+    return composite_elementwise.float_power(input, exponent)
+
+
+def float_power__Scalar(self, exponent):
+    """float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)"""
+    return composite_elementwise.float_power_(self, exponent)
+
+
+def where(condition):
+    """where(Tensor condition) -> Tensor[]"""
+    return composite_elementwise.where_nonzero(condition)
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ALLCLOSE(input, other, rtol, atol, equal_nan)
+    if rtol.__class__ is not float or atol.__class__ is not float or equal_nan.__class__ is not bool:
+        return _ALLCLOSE(input, other, rtol, atol, equal_nan)
+    return composite_elementwise.allclose(input, other, rtol, atol, equal_nan)
+
+
+_ALLCLOSE = GuardedOverload("allclose", ((
+    'allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)',
+    allclose,
+),))
+
+
+def equal(input, other):
+    """equal(Tensor self, Tensor other) -> bool"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EQUAL(input, other)
+    return composite_elementwise.equal(input, other)
+
+
+_EQUAL = GuardedOverload("equal", ((
+    'equal(Tensor self, Tensor other)',
+    equal,
+),))
+
+
+def is_nonzero(input):
+    """is_nonzero(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_NONZERO(input)
+    return composite_elementwise.is_nonzero(input)
+
+
+_IS_NONZERO = GuardedOverload("is_nonzero", ((
+    'is_nonzero(Tensor self)',
+    is_nonzero,
+),))
+
+
+def is_same_size(input, other):
+    """is_same_size(Tensor self, Tensor other) -> bool"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_SAME_SIZE(input, other)
+    return composite_elementwise.is_same_size(input, other)
+
+
+_IS_SAME_SIZE = GuardedOverload("is_same_size", ((
+    'is_same_size(Tensor self, Tensor other)',
+    is_same_size,
+),))
+
+
+def is_floating_point(input):
+    """is_floating_point(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_FLOATING_POINT(input)
+    return composite_elementwise.is_floating_point(input)
+
+
+_IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
+    'is_floating_point(Tensor self)',
+    is_floating_point,
+),))
+
+
+def is_complex(input):
+    """is_complex(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_COMPLEX(input)
+    return composite_elementwise.is_complex(input)
+
+
+_IS_COMPLEX = GuardedOverload("is_complex", ((
+    'is_complex(Tensor self)',
+    is_complex,
+),))
+
+
+def is_signed(input):
+    """is_signed(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_SIGNED(input)
+    return composite_elementwise.is_signed(input)
+
+
+_IS_SIGNED = GuardedOverload("is_signed", ((
+    'is_signed(Tensor self)',
+    is_signed,
+),))
+
+
+def is_conj(input):
+    """is_conj(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_CONJ(input)
+    return composite_elementwise.is_conj(input)
+
+
+_IS_CONJ = GuardedOverload("is_conj", ((
+    'is_conj(Tensor self)',
+    is_conj,
+),))
+
+
+def is_neg(input):
+    """is_neg(Tensor self) -> bool"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _IS_NEG(input)
+    return composite_elementwise.is_neg(input)
+
+
+_IS_NEG = GuardedOverload("is_neg", ((
+    'is_neg(Tensor self)',
+    is_neg,
 ),))

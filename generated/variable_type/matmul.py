@@ -433,7 +433,7 @@ _MV = GuardedOverload("mv", ((
 ),))
 
 
-def matmul(input, other, *, out=None):
+def matmul_operator(input, other, *, out=None):
     """matmul(Tensor self, Tensor other) -> Tensor"""
     try:
         self_, other_ = input._array, other._array
@@ -442,13 +442,13 @@ def matmul(input, other, *, out=None):
     if self_ is None:
         return _MATMUL(input, other, out=out)
     if out is not None:
-        return write_out(matmul, (input, other), out)
+        return write_out(matmul_operator, (input, other), out)
     return composite_matmul.matmul(input, other)
 
 
 _MATMUL = GuardedOverload("matmul", ((
     'matmul(Tensor self, Tensor other, *, Tensor? out=None)',
-    matmul,
+    matmul_operator,
 ),))
 
 

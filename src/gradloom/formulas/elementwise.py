@@ -1,8 +1,238 @@
-"""Derivative helpers of elementwise operators."""
+"""Derivative helpers of elementwise operators. `g` stands for the gradient of the result, `dx` for a tangent."""
 
 from __future__ import annotations
 
+import math
+
+from .. import _operators as ops
+
 
 def maybe_multiply(tensor, scalar):
-    """`tensor * scalar`, without the multiplication if the number is 1."""
-    return tensor if scalar == 1 else tensor * scalar
+    """`tensor * conj(scalar)` for a real or complex number, without the multiplication if it is 1."""
+    return tensor if scalar == 1 else tensor * scalar.conjugate()
+
+
+def conj_number(value):
+    """The conjugate of a Python number."""
+    return value.conjugate()
+
+
+# --- division and powers --------------------------------------------------------------------------------------------
+
+
+def div_mode_self_backward(grad, other, rounding_mode):
+    """d(a / b)/da = 1 / b; a rounded quotient is constant almost everywhere."""
+    return grad / _conj(other) if rounding_mode is None else ops.zeros_like(grad)
+
+
+def div_mode_other_backward(grad, self, other, rounding_mode):
+    """d(a / b)/db = -a / b^2; 0 for a rounded quotient."""
+    if rounding_mode is None:
+        return -grad * ((self / other) / other).conj()
+    return ops.zeros_like(grad)
+
+
+def div_mode_jvp(self_t, other_t, self, other, rounding_mode):
+    """d(a / b) = da / b - db a / b^2; 0 for a rounded quotient."""
+    quotient = self / other
+    if rounding_mode is None:
+        return self_t / other - other_t * quotient / other
+    return ops.zeros_like(quotient)
+
+
+def _conj(value):
+    return value.conj() if isinstance(value, ops.Tensor) else value.conjugate()
+
+
+def addcdiv_jvp(self_t, tensor1_t, tensor2_t, tensor1, tensor2, value):
+    """d(s + v a / b) = ds + v (da - db a / b) / b."""
+    return self_t + value * ((tensor1_t - tensor2_t * (tensor1 / tensor2)) / tensor2)
+
+
+def pow_backward(grad, self, exponent):
+    """d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0."""
+    if exponent == 0:
+        return ops.zeros_like(self)
+    return grad * (exponent * self.pow(exponent - 1)).conj()
+
+
+def pow_backward_self(grad, self, exponent):
+    """d(x^p)/dx = p x^(p - 1) for a tensor p; 0 where p = 0, also at x = 0."""
+    return ops.where(exponent == 0, 0, grad * (exponent * self.pow(exponent - 1)).conj())
+
+
+def pow_backward_exponent(grad, base, exponent, result):
+    """d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (there b^p is constant or has no derivative)."""
+    if isinstance(base, ops.Tensor):
+        constant = ops.logical_and(base == 0, _real(exponent) >= 0)
+        return grad * ops.where(constant, 0, result * base.log()).conj()
+    if base == 0:
+        return grad * ops.where(_real(exponent) >= 0, 0, result * -math.inf).conj()
+    return grad * (result * _log(base)).conj()
+
+
+def _log(number):
+    if isinstance(number, complex) or number < 0:
+        import cmath
+        return cmath.log(number) if isinstance(number, complex) else math.nan
+    return math.log(number)
+
+
+def _real(tensor):
+    return ops.real(tensor) if tensor.is_complex() else tensor
+
+
+def pow_jvp(self_t, exponent_t, self, exponent, result):
+    """d(x^p) = dx p x^(p - 1) + dp x^p log(x)."""
+    of_self = pow_backward_self(self_t.conj(), self, exponent)
+    return (of_self + pow_backward_exponent(exponent_t.conj(), self, exponent, result)).conj()
+
+
+# --- one input ------------------------------------------------------------------------------------------------------
+
+
+def abs_jvp(self_t, self):
+    """d|z| = Re(conj(dz) z / |z|)."""
+    return _real(self_t.conj() * self.sgn())
+
+
+def sgn_backward(self, grad, sgn):
+    """The derivative of z / |z| turns with z: (g - Re(g conj(s)) s) / |z|; 0 at 0 and for real numbers."""
+    if not self.is_complex():
+        return ops.zeros_like(grad)
+    size = self.abs()
+    along = ops.real(grad / sgn) * sgn
+    return ops.where(size == 0, 0, (grad - along) / size)
+
+
+def acosh_backward(grad, self):
+    """d acosh(z)/dz = 1 / sqrt(z^2 - 1), by the factors z + 1 and z - 1 for complex z."""
+    if self.is_complex():
+        return grad * ((self + 1).rsqrt() * (self - 1).rsqrt()).conj()
+    return grad * (self * self - 1).rsqrt()
+
+
+def sinc_backward(grad, self):
+    """d sinc(x)/dx = (pi x cos(pi x) - sin(pi x)) / (pi x^2), 0 at 0."""
+    angle = self * math.pi
+    slope = (angle * angle.cos() - angle.sin()) / (angle * self)
+    return grad * ops.where(self == 0, 0, slope).conj()
+
+
+def logit_slope(grad, self, eps):
+    """d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0."""
+    low = 0.0 if eps is None else eps
+    inside = ops.logical_and(self >= low, self <= 1 - low)
+    return ops.where(inside, grad / (self * (1 - self)), math.nan if eps is None else 0.0)
+
+
+def mvlgamma_backward(grad, self, p):
+    """The sum of digamma(x - j / 2) over j = 0 ... p - 1."""
+    total = self.digamma()
+    for j in range(1, p):
+        total = total + (self - j / 2).digamma()
+    return grad * total
+
+
+# --- two inputs -----------------------------------------------------------------------------------------------------
+
+
+def maximum_backward(grad, own, other):
+    """g where `own` is greater, half of it where both are equal."""
+    return ops.where(own == other, grad / 2, ops.where(own < other, 0, grad))
+
+
+def minimum_backward(grad, own, other):
+    """g where `own` is less, half of it where both are equal."""
+    return ops.where(own == other, grad / 2, ops.where(own > other, 0, grad))
+
+
+def maximum_jvp(self_t, other_t, self, other):
+    """The tangent of the greater one, the mean of both where they are equal."""
+    return ops.where(self == other, (self_t + other_t) / 2, ops.where(self > other, self_t, other_t))
+
+
+def minimum_jvp(self_t, other_t, self, other):
+    """The tangent of the lesser one, the mean of both where they are equal."""
+    return ops.where(self == other, (self_t + other_t) / 2, ops.where(self < other, self_t, other_t))
+
+
+def fmax_keeps_first(self, other):
+    """Where fmax returns its first input: it is not less, or the other one is NaN."""
+    return ops.logical_or(self >= other, other.isnan())
+
+
+def fmin_keeps_first(self, other):
+    """Where fmin returns its first input: it is not greater, or the other one is NaN."""
+    return ops.logical_or(self <= other, other.isnan())
+
+
+def atan2_backward(grad, self, other, grad_input_mask):
+    """d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin."""
+    square = self * self + other * other
+    scaled = ops.where(square == 0, 0, grad / square)
+    return (scaled * other if grad_input_mask[0] else None, scaled * -self if grad_input_mask[1] else None)
+
+
+def copysign_backward(grad, self, result):
+    """g where the sign was kept, -g where it changed, 0 at 0."""
+    return grad * ops.where(self == 0, 0, result / self)
+
+
+def xlogy_self_backward(grad, self, other):
+    """d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0."""
+    return ops.where(ops.logical_and(self == 0, _at_most_zero(other)), 0, ops.xlogy(grad, other))
+
+
+def _at_most_zero(value):
+    if isinstance(value, ops.Tensor):
+        return value <= 0
+    return ops.wrap(_bool_array(value <= 0))
+
+
+def _bool_array(value):
+    import numpy as np
+    return np.asarray(value)
+
+
+# --- clamp: a bound may be a tensor, a number or None ---------------------------------------------------------------
+
+
+def clamp_backward(grad, self, min, max):
+    """g where the value was within its bounds, which belong to the interval."""
+    inside = _inside(self, min, max)
+    return grad if inside is None else ops.where(inside, grad, 0)
+
+
+def _inside(self, min, max):
+    if min is None:
+        return None if max is None else self <= max
+    above = self >= min
+    return above if max is None else ops.logical_and(above, self <= max)
+
+
+def clamp_min_backward(grad, self, min, max):
+    """The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not."""
+    below = self < min
+    return ops.where(below if max is None else ops.logical_and(below, min < max), grad, 0)
+
+
+def clamp_max_backward(grad, self, min, max):
+    """The gradient of an upper bound: g where it took effect."""
+    above = self > max
+    return ops.where(above if min is None else ops.logical_or(above, max < min), grad, 0)
+
+
+def clamp_jvp(self, self_t, min, min_t, max, max_t):
+    """The tangent of whichever of the three the result is equal to."""
+    found, value = self_t, self
+    if min is not None:
+        found = ops.where(value < min, _tangent(min_t, min), found)
+        value = ops.maximum(value, min)
+    if max is not None:
+        found = ops.where(value > max, _tangent(max_t, max), found)
+    return found
+
+
+def _tangent(tangent, primal):
+    return ops.zeros_like(primal) if tangent is None else tangent

@@ -1,0 +1,37 @@
+"""Derivative helpers of operators on complex numbers."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+
+
+def polar_backward(grad, result, grad_input_mask):
+    """With z = r e^(i t): g_r = Re(conj(g) e^(i t)), g_t = Re(conj(g) i z)."""
+    turned = grad.conj()
+    of_abs = ops.real(turned * result.sgn()) if grad_input_mask[0] else None
+    return (of_abs, ops.real(turned * (result * 1j)) if grad_input_mask[1] else None)
+
+
+def polar_jvp(abs_t, angle_t, abs, angle):
+    """dz = (dr + i r dt) e^(i t), by parts."""
+    cos, sin = angle.cos(), angle.sin()
+    turn = abs * angle_t
+    return ops.complex(abs_t * cos - turn * sin, abs_t * sin + turn * cos)
+
+
+def angle_backward(grad, self):
+    """d arg(z) = Im(dz / z) = (x dy - y dx) / |z|^2; 0 at 0 and for real numbers."""
+    if not self.is_complex():
+        return ops.where(self.isnan(), float("nan"), ops.zeros_like(self))
+    x, y = ops.real(self), ops.imag(self)
+    scaled = ops.where(self == 0, 0, grad / (x * x + y * y))
+    return ops.complex(-y * scaled, x * scaled)
+
+
+def angle_jvp(self_t, self):
+    """d arg(z) = (x dy - y dx) / |z|^2; 0 at 0 and for real numbers."""
+    if not self.is_complex():
+        return ops.where(self.isnan(), float("nan"), ops.zeros_like(self_t))
+    x, y = ops.real(self), ops.imag(self)
+    area = x * ops.imag(self_t) - y * ops.real(self_t)
+    return ops.where(self == 0, 0, area / (x * x + y * y))

@@ -1,0 +1,84 @@
+"""Kernels that make complex arrays, take them apart, and conjugate them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, scalar_type_name
+from ..promotion import to_float
+
+_COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
+
+
+def _pair(first, second):
+    """The complex dtype of two real arrays of one dtype. Raises RuntimeError for others."""
+    one, two = (scalar_type_name(TYPE_OF[a.dtype]) for a in (first, second))
+    if first.dtype.kind != "f" or second.dtype.kind != "f":
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
+    if first.dtype is not second.dtype:
+        raise RuntimeError(f"Expected object of scalar type {one} but got scalar type {two} for second argument")
+    return _COMPLEX[first.dtype.char]
+
+
+def complex(real, imag):
+    """`real + 1j * imag`."""
+    kind = _pair(real, imag)
+    found = np.empty(np.broadcast_shapes(real.shape, imag.shape), kind)
+    found.real, found.imag = real, imag
+    return found
+
+
+def polar(abs, angle):
+    """`abs * exp(1j * angle)`."""
+    kind = _pair(abs, angle)
+    found = np.empty(np.broadcast_shapes(abs.shape, angle.shape), kind)
+    found.real, found.imag = abs * np.cos(angle), abs * np.sin(angle)
+    return found
+
+
+def angle(self):
+    """The argument of complex numbers; of real ones 0 or pi, NaN for NaN."""
+    if self.dtype.kind == "c":
+        return np.arctan2(self.imag, self.real)
+    self = to_float(self)
+    found = np.where(self < 0, self.dtype.type(np.pi), self.dtype.type(0))
+    return np.where(np.isnan(self), self, found)
+
+
+def conj_physical(self):
+    """The complex conjugate, a copy."""
+    return np.conjugate(self)
+
+
+def view_as_real(self):
+    """The memory of complex numbers as pairs of real ones: one more dimension, of size 2.
+
+    Raises:
+        RuntimeError: for other dtypes.
+    """
+    if self.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    part = self.real
+    item = part.itemsize
+    return np.lib.stride_tricks.as_strided(part, (*self.shape, 2), (*self.strides, item))
+
+
+def view_as_complex(self):
+    """The memory of pairs of real numbers (the last dimension) as complex ones.
+
+    Raises:
+        RuntimeError: if the memory is not laid out in pairs, or for other dtypes.
+    """
+    if self.dtype.char not in "fd":
+        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+                           f"scalar type: {scalar_type_name(TYPE_OF[self.dtype])}")
+    if self.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if self.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    item = self.itemsize
+    if self.strides[-1] != item:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(s % (2 * item) for s in self.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    return self.view(_COMPLEX[self.dtype.char])[..., 0]
