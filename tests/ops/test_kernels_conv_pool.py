@@ -438,14 +438,3 @@ def test_pools_refuse_other_dtypes():
         pool.max_pool2d_with_indices(np.ones((1, 1, 4, 4), complex), 2)
     with pytest.raises(NotImplementedError):
         pool._adaptive_avg_pool2d(np.ones((1, 1, 4, 4), int), 2)
-
-
-def test_an_exception_in_a_thread_reaches_the_caller():
-    def work(item):
-        if item == 5:
-            raise ValueError("five")
-        return item
-
-    with pytest.raises(ValueError, match="five"):
-        _threads.share(work, range(8))
-    assert _threads.share(lambda item: item + 1, range(8)) == list(range(1, 9))

@@ -86,8 +86,7 @@ def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
                 raise
 
     pool = _executor()
-    _hold_blas()
-    try:
+    with single_threaded_blas():
         # A copied context carries np.errstate into the helper.
         futures = [pool.submit(copy_context().run, run) for _ in range(helpers)]
         try:
@@ -95,11 +94,9 @@ def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         finally:
             started = [future for future in futures if not future.cancel()]
             errors = [future.exception() for future in started]
-        for error in errors:
-            if error is not None:
-                raise error
-    finally:
-        _release_blas()
+    for error in errors:
+        if error is not None:
+            raise error
     return results
 
 
@@ -113,24 +110,28 @@ def _executor() -> Any:
         return _pool
 
 
-def _hold_blas() -> None:
-    global _blas, _blas_sought, _blas_users, _blas_threads
-    with _lock:
-        if not _blas_sought:
-            _blas, _blas_sought = _find_blas(), True
-        _blas_users += 1
-        if _blas is not None and _blas_users == 1:
-            set_threads, get_threads = _blas
-            _blas_threads = get_threads()
-            set_threads(1)
+class single_threaded_blas:
+    """A context in which NumPy's BLAS uses one thread; nested ones and those of other threads may overlap."""
 
+    __slots__ = ()
 
-def _release_blas() -> None:
-    global _blas_users
-    with _lock:
-        _blas_users -= 1
-        if _blas is not None and _blas_users == 0:
-            _blas[0](_blas_threads)
+    def __enter__(self) -> None:
+        global _blas, _blas_sought, _blas_users, _blas_threads
+        with _lock:
+            if not _blas_sought:
+                _blas, _blas_sought = _find_blas(), True
+            _blas_users += 1
+            if _blas is not None and _blas_users == 1:
+                set_threads, get_threads = _blas
+                _blas_threads = get_threads()
+                set_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        global _blas_users
+        with _lock:
+            _blas_users -= 1
+            if _blas is not None and _blas_users == 0:
+                _blas[0](_blas_threads)
 
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:

@@ -1,0 +1,143 @@
+"""Work shared out among threads gives what one thread gives, and leaves BLAS as it was."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from gradloom.kernels import _gemm, _threads
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request, monkeypatch):
+    before = _threads.get_num_threads()
+    _threads.set_num_threads(request.param)
+    yield request.param
+    _threads.set_num_threads(before)
+
+
+def test_results_come_in_the_order_of_the_items(threads):
+    assert _threads.share(lambda item: item + 1, range(20)) == list(range(1, 21))
+    assert _threads.share(lambda item: item, []) == []
+
+
+def test_chunks_cover_everything_once(threads):
+    for total in (0, 1, 2, 7, 64, 1000):
+        for largest in (None, 1, 5, 5000):
+            parts = _threads.chunks(total, largest)
+            assert [i for part in parts for i in range(total)[part]] == list(range(total))
+            assert largest is None or all(part.stop - part.start <= largest for part in parts)
+
+
+def test_an_exception_in_a_thread_reaches_the_caller(threads):
+    def work(item):
+        if item == 5:
+            raise ValueError("five")
+
+    with pytest.raises(ValueError, match="five"):
+        _threads.share(work, range(8))
+
+
+def test_shares_within_shares(threads):
+    def outer(i):
+        return sum(_threads.share(lambda j: i * j, range(5)))
+
+    assert _threads.share(outer, range(6)) == [10 * i for i in range(6)]
+
+
+def test_callers_in_several_threads(threads):
+    results = {}
+
+    def caller(i):
+        results[i] = _threads.share(lambda j: i * j, range(50))
+
+    callers = [threading.Thread(target=caller, args=(i,)) for i in range(5)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert results == {i: [i * j for j in range(50)] for i in range(5)}
+
+
+def test_errstate_reaches_the_helpers(threads):
+    barrier = threading.Barrier(threads)
+
+    def work(item):
+        barrier.wait(10)  # one item for each thread
+        return np.float64(1) / np.zeros(3)
+
+    with warnings.catch_warnings(), np.errstate(divide="ignore"):
+        warnings.simplefilter("error")
+        _threads.share(work, range(threads))
+
+
+def test_blas_has_its_threads_again():
+    found = _threads._find_blas()
+    if found is None:
+        pytest.skip("NumPy does not use OpenBLAS")
+    set_threads, get_threads = found
+    before = get_threads()
+    try:
+        set_threads(2)
+        with _threads.single_threaded_blas():
+            with _threads.single_threaded_blas():
+                assert get_threads() == 1
+            assert get_threads() == 1
+        assert get_threads() == 2
+        with pytest.raises(ZeroDivisionError), _threads.single_threaded_blas():
+            raise ZeroDivisionError
+        assert get_threads() == 2
+    finally:
+        set_threads(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_makes_its_own_threads(threads):
+    _threads.share(lambda item: item, range(8))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _threads.share(lambda item: item, range(8)) == list(range(8)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_set_num_threads_refuses(count):
+    with pytest.raises(RuntimeError, match="positive"):
+        _threads.set_num_threads(count)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((300, 200), (200, 300)),
+        ((64, 800), (800, 500)),
+        ((8, 64, 128), (8, 128, 100)),
+        ((128, 128, 4), (4, 300)),
+        ((2, 1, 200, 60), (5, 60, 100)),
+        ((3, 2, 300, 30), (30,)),
+        ((300,), (300, 3)),
+        ((4, 300), (2, 300, 200)),
+        ((0, 300), (300, 300)),
+        ((1, 90, 90), (7, 90, 90)),
+        ((7, 1, 90, 60), (1, 3, 60, 50)),
+        ((300, 0), (0, 300)),
+    ],
+)
+def test_matmul(threads, left, right, dtype, monkeypatch):
+    monkeypatch.setattr(_gemm, "_SMALL", 1 << 8)
+    monkeypatch.setattr(_gemm, "_LARGE", 1 << 12)
+    random = np.random.default_rng(0)
+    a, b = ((random.standard_normal(shape) * 4).astype(dtype) for shape in (left, right))
+    with _threads.single_threaded_blas():  # many small products by several threads stall on a busy machine
+        expected = np.matmul(a, b)
+    tolerance = 1e-4 if dtype in ("float32", "complex64") else 1e-10
+    np.testing.assert_allclose(_gemm.matmul(a, b), expected, rtol=tolerance, atol=tolerance)
+    out = np.empty_like(expected)
+    assert _gemm.matmul(a, b, out) is out
+    np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
