@@ -328,6 +328,16 @@ class Wrapper:
         return f"kernels_{kernel.source}({', '.join(values)})"
 
     @property
+    def refuses(self) -> bool:
+        """Whether NumPy's errors about shapes and dtypes are said in PyTorch's words: those of pointwise operators."""
+        return "pointwise" in self.native.tags
+
+    @property
+    def refusal(self) -> str:
+        arrays = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]
+        return f"refusal(error, {', '.join([repr(self.python_name.rstrip('_')), *arrays])})"
+
+    @property
     def ufunc_out(self) -> str | None:
         """The kernel as a ufunc that writes to the first argument's array; None where it is no single ufunc."""
         kernel = self.native.kernel
@@ -669,8 +679,7 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
     function = name if direct else schema.name.unambiguous
     return Wrapper(
         name=str(schema.name),
-        # an operator may be called like its family (complex), whose kernels its module imports by that name
-        function=f"{function}_operator" if function == native.family else function,
+        function=function,
         python_name=name,
         kind=kind,
         doc=str(schema),

@@ -17,6 +17,7 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
@@ -49,7 +50,10 @@ def relu(input, *, out=None):
         return _RELU(input, out=out)
     if out is not None:
         return write_out(relu, (input,), out)
-    result_ = kernels_activation.relu(self_)
+    try:
+        result_ = kernels_activation.relu(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'relu', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -114,7 +118,11 @@ def relu_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_activation.relu(self_))
+    try:
+        changed = kernels_activation.relu(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'relu', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -149,7 +157,10 @@ def threshold(input, threshold, value, *, out=None):
         return _THRESHOLD(input, threshold, value, out=out)
     if out is not None:
         return write_out(threshold, (input, threshold, value), out)
-    result_ = kernels_activation.threshold(self_, threshold, value)
+    try:
+        result_ = kernels_activation.threshold(self_, threshold, value)
+    except REFUSALS as error:
+        raise refusal(error, 'threshold', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -223,7 +234,11 @@ def threshold_(input, threshold, value):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_activation.threshold(self_, threshold, value))
+    try:
+        changed = kernels_activation.threshold(self_, threshold, value)
+    except REFUSALS as error:
+        raise refusal(error, 'threshold', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -257,7 +272,10 @@ def threshold_backward(grad_output, self, threshold):
         return _THRESHOLD_BACKWARD(grad_output, self, threshold)
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
-    result_ = kernels_activation.threshold_backward(grad_output_, self_, threshold)
+    try:
+        result_ = kernels_activation.threshold_backward(grad_output_, self_, threshold)
+    except REFUSALS as error:
+        raise refusal(error, 'threshold_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

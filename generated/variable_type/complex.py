@@ -17,6 +17,7 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
@@ -40,7 +41,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def complex_operator(real, imag, *, out=None):
+def complex(real, imag, *, out=None):
     """complex(Tensor real, Tensor imag) -> Tensor"""
     try:
         real_, imag_ = real._array, imag._array
@@ -49,10 +50,11 @@ def complex_operator(real, imag, *, out=None):
     if real_ is None:
         return _COMPLEX(real, imag, out=out)
     if out is not None:
-        return write_out(complex_operator, (real, imag), out)
-    if real_.dtype is not imag_.dtype:
-        real_, imag_ = promote((real, imag,), ())
-    result_ = kernels_complex.complex(real_, imag_)
+        return write_out(complex, (real, imag), out)
+    try:
+        result_ = kernels_complex.complex(real_, imag_)
+    except REFUSALS as error:
+        raise refusal(error, 'complex', real_, imag_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -94,7 +96,7 @@ def complex_operator(real, imag, *, out=None):
 
 _COMPLEX = GuardedOverload("complex", ((
     'complex(Tensor real, Tensor imag, *, Tensor? out=None)',
-    complex_operator,
+    complex,
 ),))
 
 
@@ -108,9 +110,10 @@ def polar(abs, angle, *, out=None):
         return _POLAR(abs, angle, out=out)
     if out is not None:
         return write_out(polar, (abs, angle), out)
-    if abs_.dtype is not angle_.dtype:
-        abs_, angle_ = promote((abs, angle,), ())
-    result_ = kernels_complex.polar(abs_, angle_)
+    try:
+        result_ = kernels_complex.polar(abs_, angle_)
+    except REFUSALS as error:
+        raise refusal(error, 'polar', abs_, angle_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -169,7 +172,10 @@ def angle(input, *, out=None):
         return _ANGLE(input, out=out)
     if out is not None:
         return write_out(angle, (input,), out)
-    result_ = kernels_complex.angle(self_)
+    try:
+        result_ = kernels_complex.angle(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'angle', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -236,7 +242,10 @@ def _conj(input):
         self_ = None
     if self_ is None:
         return __CONJ(input)
-    result_ = kernels_complex.conj_physical(self_)
+    try:
+        result_ = kernels_complex.conj_physical(self_)
+    except REFUSALS as error:
+        raise refusal(error, '_conj', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -305,7 +314,10 @@ def _conj_physical(input, *, out=None):
         return __CONJ_PHYSICAL(input, out=out)
     if out is not None:
         return write_out(_conj_physical, (input,), out)
-    result_ = kernels_complex.conj_physical(self_)
+    try:
+        result_ = kernels_complex.conj_physical(self_)
+    except REFUSALS as error:
+        raise refusal(error, '_conj_physical', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -369,7 +381,11 @@ def conj_physical_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_complex.conj_physical(self_))
+    try:
+        changed = kernels_complex.conj_physical(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'conj_physical', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)

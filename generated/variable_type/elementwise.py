@@ -17,6 +17,7 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
@@ -147,7 +148,10 @@ def add(input, other, *, alpha=1, out=None):
         return write_out(add, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+    try:
+        result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+    except REFUSALS as error:
+        raise refusal(error, 'add', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -231,7 +235,11 @@ def add_(input, other, *, alpha=1):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha)))
+        try:
+            changed = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+        except REFUSALS as error:
+            raise refusal(error, 'add', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -275,7 +283,10 @@ def sub(input, other, *, alpha=1, out=None):
         return write_out(sub, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+    try:
+        result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+    except REFUSALS as error:
+        raise refusal(error, 'sub', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -359,7 +370,11 @@ def sub_(input, other, *, alpha=1):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha)))
+        try:
+            changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+        except REFUSALS as error:
+            raise refusal(error, 'sub', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -392,7 +407,10 @@ def rsub_Tensor(input, other, alpha, *, out=None):
         return write_out(rsub_Tensor, (input, other, alpha), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha))
+    try:
+        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha))
+    except REFUSALS as error:
+        raise refusal(error, 'rsub', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -438,7 +456,10 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(rsub_Scalar, (input, other, alpha), out)
-    result_ = kernels_elementwise.rsub_scalar(self_, other, alpha)
+    try:
+        result_ = kernels_elementwise.rsub_scalar(self_, other, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'rsub', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -489,7 +510,10 @@ def mul(input, other, *, out=None):
         return write_out(mul, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.multiply(self_, other_)
+    try:
+        result_ = xp.multiply(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'mul', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -582,7 +606,11 @@ def mul_(input, other):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.multiply(self_, other_))
+        try:
+            changed = xp.multiply(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'mul', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -616,7 +644,10 @@ def div_Tensor(input, other, *, out=None):
         return write_out(div_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    result_ = xp.true_divide(self_, other_)
+    try:
+        result_ = xp.true_divide(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -690,7 +721,11 @@ def div__Tensor(input, other):
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
-        write_inplace(written, xp.true_divide(self_, other_))
+        try:
+            changed = xp.true_divide(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -718,7 +753,10 @@ def div_Scalar(input, other, *, out=None):
         return write_out(div_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    result_ = kernels_elementwise.div_scalar(self_, other)
+    try:
+        result_ = kernels_elementwise.div_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -776,7 +814,11 @@ def div__Scalar(input, other):
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    write_inplace(written, kernels_elementwise.div_scalar(self_, other))
+    try:
+        changed = kernels_elementwise.div_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -799,7 +841,10 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
         return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+    try:
+        result_ = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -876,7 +921,11 @@ def div__Tensor_mode(input, other, rounding_mode):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.div_mode(self_, other_, rounding_mode))
+    try:
+        changed = kernels_elementwise.div_mode(self_, other_, rounding_mode)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -904,7 +953,10 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
         return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    result_ = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+    try:
+        result_ = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -964,7 +1016,11 @@ def div__Scalar_mode(input, other, rounding_mode):
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    write_inplace(written, kernels_elementwise.div_scalar_mode(self_, other, rounding_mode))
+    try:
+        changed = kernels_elementwise.div_scalar_mode(self_, other, rounding_mode)
+    except REFUSALS as error:
+        raise refusal(error, 'div', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -996,7 +1052,10 @@ def floor_divide(input, other, *, out=None):
         return write_out(floor_divide, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.floor_divide(self_, other_)
+    try:
+        result_ = kernels_elementwise.floor_divide(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'floor_divide', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1024,7 +1083,10 @@ def remainder_Scalar(input, other, *, out=None):
         return write_out(remainder_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    result_ = kernels_elementwise.remainder_scalar(self_, other)
+    try:
+        result_ = kernels_elementwise.remainder_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'remainder', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1080,7 +1142,11 @@ def remainder__Scalar(input, other):
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    write_inplace(written, kernels_elementwise.remainder_scalar(self_, other))
+    try:
+        changed = kernels_elementwise.remainder_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'remainder', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1103,7 +1169,10 @@ def remainder_Tensor(input, other, *, out=None):
         return write_out(remainder_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.remainder(self_, other_)
+    try:
+        result_ = kernels_elementwise.remainder(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'remainder', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1178,7 +1247,11 @@ def remainder__Tensor(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.remainder(self_, other_))
+    try:
+        changed = kernels_elementwise.remainder(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'remainder', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1206,7 +1279,10 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
         return write_out(remainder_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
         other_, = promote((other,), (input,))
-    result_ = kernels_elementwise.remainder_of_scalar(input, other_)
+    try:
+        result_ = kernels_elementwise.remainder_of_scalar(input, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'remainder', other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1228,7 +1304,10 @@ def fmod_Scalar(input, other, *, out=None):
         return write_out(fmod_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    result_ = kernels_elementwise.fmod_scalar(self_, other)
+    try:
+        result_ = kernels_elementwise.fmod_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'fmod', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1284,7 +1363,11 @@ def fmod__Scalar(input, other):
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
-    write_inplace(written, kernels_elementwise.fmod_scalar(self_, other))
+    try:
+        changed = kernels_elementwise.fmod_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'fmod', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1307,7 +1390,10 @@ def fmod_Tensor(input, other, *, out=None):
         return write_out(fmod_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.fmod(self_, other_)
+    try:
+        result_ = kernels_elementwise.fmod(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'fmod', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1382,7 +1468,11 @@ def fmod__Tensor(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.fmod(self_, other_))
+    try:
+        changed = kernels_elementwise.fmod(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'fmod', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1410,7 +1500,10 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
         return write_out(pow_Tensor_Scalar, (input, exponent), out)
     if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
         self_, = promote((input,), (exponent,))
-    result_ = kernels_elementwise.pow_scalar(self_, exponent)
+    try:
+        result_ = kernels_elementwise.pow_scalar(self_, exponent)
+    except REFUSALS as error:
+        raise refusal(error, 'pow', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1454,7 +1547,10 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
         return write_out(pow_Tensor_Tensor, (input, exponent), out)
     if self_.dtype is not exponent_.dtype:
         self_, exponent_ = promote((input, exponent,), ())
-    result_ = kernels_elementwise.pow(self_, exponent_)
+    try:
+        result_ = kernels_elementwise.pow(self_, exponent_)
+    except REFUSALS as error:
+        raise refusal(error, 'pow', self_, exponent_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1527,7 +1623,11 @@ def pow__Scalar(self, exponent):
     written = self_
     if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
         self_, = promote((self,), (exponent,))
-    write_inplace(written, kernels_elementwise.pow_scalar(self_, exponent))
+    try:
+        changed = kernels_elementwise.pow_scalar(self_, exponent)
+    except REFUSALS as error:
+        raise refusal(error, 'pow', self_) from None
+    write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1573,7 +1673,11 @@ def pow__Tensor(self, exponent):
     written = self_
     if self_.dtype is not exponent_.dtype:
         self_, exponent_ = promote((self, exponent,), ())
-    write_inplace(written, kernels_elementwise.pow(self_, exponent_))
+    try:
+        changed = kernels_elementwise.pow(self_, exponent_)
+    except REFUSALS as error:
+        raise refusal(error, 'pow', self_, exponent_) from None
+    write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -1602,7 +1706,10 @@ def pow_Scalar(input, exponent, *, out=None):
         return write_out(pow_Scalar, (input, exponent), out)
     if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
         exponent_, = promote((exponent,), (input,))
-    result_ = kernels_elementwise.pow_of_scalar(input, exponent_)
+    try:
+        result_ = kernels_elementwise.pow_of_scalar(input, exponent_)
+    except REFUSALS as error:
+        raise refusal(error, 'pow', exponent_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1654,7 +1761,10 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
         return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    result_ = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+    try:
+        result_ = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1749,7 +1859,11 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     written = self_
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    write_inplace(written, kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value))
+    try:
+        changed = kernels_elementwise.addcmul(self_, tensor1_, tensor2_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1793,7 +1907,10 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
         return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    result_ = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+    try:
+        result_ = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1888,7 +2005,11 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     written = self_
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
-    write_inplace(written, kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value))
+    try:
+        changed = kernels_elementwise.addcdiv(self_, tensor1_, tensor2_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -1930,7 +2051,10 @@ def sin(input, *, out=None):
         return write_out(sin, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.sin(self_)
+    try:
+        result_ = xp.sin(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sin', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2006,7 +2130,11 @@ def sin_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.sin(self_))
+        try:
+            changed = xp.sin(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sin', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2040,7 +2168,10 @@ def cos(input, *, out=None):
         return write_out(cos, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.cos(self_)
+    try:
+        result_ = xp.cos(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'cos', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2116,7 +2247,11 @@ def cos_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.cos(self_))
+        try:
+            changed = xp.cos(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cos', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2150,7 +2285,10 @@ def tan(input, *, out=None):
         return write_out(tan, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.tan(self_)
+    try:
+        result_ = xp.tan(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'tan', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2221,7 +2359,11 @@ def tan_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.tan(self_))
+        try:
+            changed = xp.tan(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tan', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2256,7 +2398,10 @@ def asin(input, *, out=None):
         return write_out(asin, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arcsin(self_)
+    try:
+        result_ = xp.arcsin(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'asin', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2332,7 +2477,11 @@ def asin_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arcsin(self_))
+        try:
+            changed = xp.arcsin(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asin', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2366,7 +2515,10 @@ def acos(input, *, out=None):
         return write_out(acos, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arccos(self_)
+    try:
+        result_ = xp.arccos(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'acos', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2442,7 +2594,11 @@ def acos_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arccos(self_))
+        try:
+            changed = xp.arccos(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acos', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2476,7 +2632,10 @@ def atan(input, *, out=None):
         return write_out(atan, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arctan(self_)
+    try:
+        result_ = xp.arctan(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'atan', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2552,7 +2711,11 @@ def atan_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arctan(self_))
+        try:
+            changed = xp.arctan(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2586,7 +2749,10 @@ def sinh(input, *, out=None):
         return write_out(sinh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.sinh(self_)
+    try:
+        result_ = xp.sinh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sinh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2662,7 +2828,11 @@ def sinh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.sinh(self_))
+        try:
+            changed = xp.sinh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sinh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2696,7 +2866,10 @@ def cosh(input, *, out=None):
         return write_out(cosh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.cosh(self_)
+    try:
+        result_ = xp.cosh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'cosh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2772,7 +2945,11 @@ def cosh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.cosh(self_))
+        try:
+            changed = xp.cosh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cosh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2806,7 +2983,10 @@ def tanh(input, *, out=None):
         return write_out(tanh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.tanh(self_)
+    try:
+        result_ = xp.tanh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'tanh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2877,7 +3057,11 @@ def tanh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.tanh(self_))
+        try:
+            changed = xp.tanh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tanh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -2912,7 +3096,10 @@ def asinh(input, *, out=None):
         return write_out(asinh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arcsinh(self_)
+    try:
+        result_ = xp.arcsinh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'asinh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -2988,7 +3175,11 @@ def asinh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arcsinh(self_))
+        try:
+            changed = xp.arcsinh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asinh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3022,7 +3213,10 @@ def acosh(input, *, out=None):
         return write_out(acosh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arccosh(self_)
+    try:
+        result_ = xp.arccosh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'acosh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3098,7 +3292,11 @@ def acosh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arccosh(self_))
+        try:
+            changed = xp.arccosh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acosh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3132,7 +3330,10 @@ def atanh(input, *, out=None):
         return write_out(atanh, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.arctanh(self_)
+    try:
+        result_ = xp.arctanh(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'atanh', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3208,7 +3409,11 @@ def atanh_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.arctanh(self_))
+        try:
+            changed = xp.arctanh(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atanh', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3242,7 +3447,10 @@ def exp(input, *, out=None):
         return write_out(exp, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.exp(self_)
+    try:
+        result_ = xp.exp(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'exp', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3313,7 +3521,11 @@ def exp_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.exp(self_))
+        try:
+            changed = xp.exp(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3348,7 +3560,10 @@ def exp2(input, *, out=None):
         return write_out(exp2, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.exp2(self_)
+    try:
+        result_ = xp.exp2(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'exp2', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3419,7 +3634,11 @@ def exp2_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.exp2(self_))
+        try:
+            changed = xp.exp2(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp2', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3454,7 +3673,10 @@ def expm1(input, *, out=None):
         return write_out(expm1, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.expm1(self_)
+    try:
+        result_ = xp.expm1(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'expm1', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3525,7 +3747,11 @@ def expm1_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.expm1(self_))
+        try:
+            changed = xp.expm1(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'expm1', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3560,7 +3786,10 @@ def log(input, *, out=None):
         return write_out(log, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.log(self_)
+    try:
+        result_ = xp.log(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'log', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3636,7 +3865,11 @@ def log_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.log(self_))
+        try:
+            changed = xp.log(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3670,7 +3903,10 @@ def log2(input, *, out=None):
         return write_out(log2, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.log2(self_)
+    try:
+        result_ = xp.log2(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'log2', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3746,7 +3982,11 @@ def log2_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.log2(self_))
+        try:
+            changed = xp.log2(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log2', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3780,7 +4020,10 @@ def log10(input, *, out=None):
         return write_out(log10, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.log10(self_)
+    try:
+        result_ = xp.log10(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'log10', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3856,7 +4099,11 @@ def log10_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.log10(self_))
+        try:
+            changed = xp.log10(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log10', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -3890,7 +4137,10 @@ def log1p(input, *, out=None):
         return write_out(log1p, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.log1p(self_)
+    try:
+        result_ = xp.log1p(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'log1p', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -3966,7 +4216,11 @@ def log1p_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.log1p(self_))
+        try:
+            changed = xp.log1p(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log1p', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4000,7 +4254,10 @@ def sqrt(input, *, out=None):
         return write_out(sqrt, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.sqrt(self_)
+    try:
+        result_ = xp.sqrt(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sqrt', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4071,7 +4328,11 @@ def sqrt_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.sqrt(self_))
+        try:
+            changed = xp.sqrt(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sqrt', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4106,7 +4367,10 @@ def rsqrt(input, *, out=None):
         return write_out(rsqrt, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.rsqrt(self_)
+    try:
+        result_ = kernels_elementwise.rsqrt(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'rsqrt', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4174,7 +4438,11 @@ def rsqrt_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.rsqrt(self_))
+    try:
+        changed = kernels_elementwise.rsqrt(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'rsqrt', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4209,7 +4477,10 @@ def reciprocal(input, *, out=None):
         return write_out(reciprocal, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = xp.reciprocal(self_)
+    try:
+        result_ = xp.reciprocal(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'reciprocal', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4280,7 +4551,11 @@ def reciprocal_(input):
         written = self_
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
-        write_inplace(written, xp.reciprocal(self_))
+        try:
+            changed = xp.reciprocal(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'reciprocal', self_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4313,7 +4588,10 @@ def neg(input, *, out=None):
         return _NEG(input, out=out)
     if out is not None:
         return write_out(neg, (input,), out)
-    result_ = xp.negative(kernels_elementwise.neg_check(self_)) if self_.dtype.kind == 'b' else xp.negative(self_)
+    try:
+        result_ = xp.negative(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'neg', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4378,9 +4656,13 @@ def neg_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.negative(kernels_elementwise.neg_check(self_), out=self_) if self_.dtype.kind == 'b' else xp.negative(self_, out=self_)
+        xp.negative(self_, out=self_)
     else:
-        write_inplace(self_, xp.negative(kernels_elementwise.neg_check(self_)) if self_.dtype.kind == 'b' else xp.negative(self_))
+        try:
+            changed = xp.negative(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'neg', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4429,7 +4711,10 @@ def abs(input, *, out=None):
         return _ABS(input, out=out)
     if out is not None:
         return write_out(abs, (input,), out)
-    result_ = kernels_elementwise.abs(self_)
+    try:
+        result_ = kernels_elementwise.abs(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'abs', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4499,7 +4784,11 @@ def abs_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_elementwise.abs_(self_))
+    try:
+        changed = kernels_elementwise.abs_(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'abs', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4531,7 +4820,10 @@ def sgn(input, *, out=None):
         return _SGN(input, out=out)
     if out is not None:
         return write_out(sgn, (input,), out)
-    result_ = kernels_elementwise.sgn(self_)
+    try:
+        result_ = kernels_elementwise.sgn(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sgn', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4602,7 +4894,11 @@ def sgn_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_elementwise.sgn(self_))
+    try:
+        changed = kernels_elementwise.sgn(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sgn', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4635,7 +4931,10 @@ def sign(input, *, out=None):
         return _SIGN(input, out=out)
     if out is not None:
         return write_out(sign, (input,), out)
-    result_ = kernels_elementwise.sign(self_)
+    try:
+        result_ = kernels_elementwise.sign(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sign', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4699,7 +4998,11 @@ def sign_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.sign(self_))
+    try:
+        changed = kernels_elementwise.sign(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sign', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4731,7 +5034,10 @@ def floor(input, *, out=None):
         return _FLOOR(input, out=out)
     if out is not None:
         return write_out(floor, (input,), out)
-    result_ = kernels_elementwise.floor(self_)
+    try:
+        result_ = kernels_elementwise.floor(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'floor', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4795,7 +5101,11 @@ def floor_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.floor(self_))
+    try:
+        changed = kernels_elementwise.floor(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'floor', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4827,7 +5137,10 @@ def ceil(input, *, out=None):
         return _CEIL(input, out=out)
     if out is not None:
         return write_out(ceil, (input,), out)
-    result_ = kernels_elementwise.ceil(self_)
+    try:
+        result_ = kernels_elementwise.ceil(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'ceil', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4891,7 +5204,11 @@ def ceil_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.ceil(self_))
+    try:
+        changed = kernels_elementwise.ceil(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'ceil', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4923,7 +5240,10 @@ def trunc(input, *, out=None):
         return _TRUNC(input, out=out)
     if out is not None:
         return write_out(trunc, (input,), out)
-    result_ = kernels_elementwise.trunc(self_)
+    try:
+        result_ = kernels_elementwise.trunc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'trunc', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -4987,7 +5307,11 @@ def trunc_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.trunc(self_))
+    try:
+        changed = kernels_elementwise.trunc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'trunc', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5014,7 +5338,10 @@ def round(input, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(round, (input,), out)
-    result_ = kernels_elementwise.round(self_)
+    try:
+        result_ = kernels_elementwise.round(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'round', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5067,7 +5394,11 @@ def round_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.round(self_))
+    try:
+        changed = kernels_elementwise.round(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'round', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5088,7 +5419,10 @@ def round_decimals(input, decimals, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(round_decimals, (input, decimals), out)
-    result_ = kernels_elementwise.round_decimals(self_, decimals)
+    try:
+        result_ = kernels_elementwise.round_decimals(self_, decimals)
+    except REFUSALS as error:
+        raise refusal(error, 'round', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5141,7 +5475,11 @@ def round__decimals(input, decimals):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.round_decimals(self_, decimals))
+    try:
+        changed = kernels_elementwise.round_decimals(self_, decimals)
+    except REFUSALS as error:
+        raise refusal(error, 'round', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5167,7 +5505,10 @@ def frac(input, *, out=None):
         return _FRAC(input, out=out)
     if out is not None:
         return write_out(frac, (input,), out)
-    result_ = kernels_elementwise.frac(self_)
+    try:
+        result_ = kernels_elementwise.frac(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'frac', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5231,7 +5572,11 @@ def frac_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.frac(self_))
+    try:
+        changed = kernels_elementwise.frac(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'frac', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5265,7 +5610,10 @@ def erf(input, *, out=None):
         return write_out(erf, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.erf(self_)
+    try:
+        result_ = kernels_elementwise.erf(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erf', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5338,7 +5686,11 @@ def erf_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.erf(self_))
+    try:
+        changed = kernels_elementwise.erf(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erf', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5372,7 +5724,10 @@ def erfc(input, *, out=None):
         return write_out(erfc, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.erfc(self_)
+    try:
+        result_ = kernels_elementwise.erfc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erfc', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5445,7 +5800,11 @@ def erfc_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.erfc(self_))
+    try:
+        changed = kernels_elementwise.erfc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erfc', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5479,7 +5838,10 @@ def erfinv(input, *, out=None):
         return write_out(erfinv, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.erfinv(self_)
+    try:
+        result_ = kernels_elementwise.erfinv(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erfinv', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5552,7 +5914,11 @@ def erfinv_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.erfinv(self_))
+    try:
+        changed = kernels_elementwise.erfinv(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'erfinv', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5586,7 +5952,10 @@ def lgamma(input, *, out=None):
         return write_out(lgamma, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.lgamma(self_)
+    try:
+        result_ = kernels_elementwise.lgamma(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'lgamma', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5659,7 +6028,11 @@ def lgamma_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.lgamma(self_))
+    try:
+        changed = kernels_elementwise.lgamma(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'lgamma', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5693,7 +6066,10 @@ def digamma(input, *, out=None):
         return write_out(digamma, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.digamma(self_)
+    try:
+        result_ = kernels_elementwise.digamma(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'digamma', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5766,7 +6142,11 @@ def digamma_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.digamma(self_))
+    try:
+        changed = kernels_elementwise.digamma(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'digamma', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -5795,7 +6175,10 @@ def polygamma(n, self, *, out=None):
         return write_out(polygamma, (n, self), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((self,), ())
-    result_ = kernels_elementwise.polygamma(n, self_)
+    try:
+        result_ = kernels_elementwise.polygamma(n, self_)
+    except REFUSALS as error:
+        raise refusal(error, 'polygamma', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5866,7 +6249,11 @@ def polygamma_(self, n):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((self,), ())
-    write_inplace(written, kernels_elementwise.polygamma_(self_, n))
+    try:
+        changed = kernels_elementwise.polygamma_(self_, n)
+    except REFUSALS as error:
+        raise refusal(error, 'polygamma', self_) from None
+    write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -5902,7 +6289,10 @@ def mvlgamma(input, p, *, out=None):
         return write_out(mvlgamma, (input, p), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.mvlgamma(self_, p)
+    try:
+        result_ = kernels_elementwise.mvlgamma(self_, p)
+    except REFUSALS as error:
+        raise refusal(error, 'mvlgamma', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -5979,7 +6369,11 @@ def mvlgamma_(input, p):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.mvlgamma(self_, p))
+    try:
+        changed = kernels_elementwise.mvlgamma(self_, p)
+    except REFUSALS as error:
+        raise refusal(error, 'mvlgamma', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6013,7 +6407,10 @@ def sigmoid(input, *, out=None):
         return write_out(sigmoid, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.sigmoid(self_)
+    try:
+        result_ = kernels_elementwise.sigmoid(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sigmoid', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6081,7 +6478,11 @@ def sigmoid_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.sigmoid(self_))
+    try:
+        changed = kernels_elementwise.sigmoid(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sigmoid', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6118,7 +6519,10 @@ def logit(input, eps=None, *, out=None):
         return write_out(logit, (input, eps), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.logit(self_, eps)
+    try:
+        result_ = kernels_elementwise.logit(self_, eps)
+    except REFUSALS as error:
+        raise refusal(error, 'logit', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6195,7 +6599,11 @@ def logit_(input, eps=None):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.logit(self_, eps))
+    try:
+        changed = kernels_elementwise.logit(self_, eps)
+    except REFUSALS as error:
+        raise refusal(error, 'logit', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6229,7 +6637,10 @@ def sinc(input, *, out=None):
         return write_out(sinc, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.sinc(self_)
+    try:
+        result_ = kernels_elementwise.sinc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sinc', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6302,7 +6713,11 @@ def sinc_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.sinc(self_))
+    try:
+        changed = kernels_elementwise.sinc(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'sinc', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6336,7 +6751,10 @@ def deg2rad(input, *, out=None):
         return write_out(deg2rad, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.deg2rad(self_)
+    try:
+        result_ = kernels_elementwise.deg2rad(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'deg2rad', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6403,7 +6821,11 @@ def deg2rad_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.deg2rad(self_))
+    try:
+        changed = kernels_elementwise.deg2rad(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'deg2rad', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6437,7 +6859,10 @@ def rad2deg(input, *, out=None):
         return write_out(rad2deg, (input,), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.rad2deg(self_)
+    try:
+        result_ = kernels_elementwise.rad2deg(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'rad2deg', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6504,7 +6929,11 @@ def rad2deg_(input):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.rad2deg(self_))
+    try:
+        changed = kernels_elementwise.rad2deg(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'rad2deg', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6538,7 +6967,10 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
         return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
     if out is not None:
         return write_out(nan_to_num, (input, nan, posinf, neginf), out)
-    result_ = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+    try:
+        result_ = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+    except REFUSALS as error:
+        raise refusal(error, 'nan_to_num', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6610,7 +7042,11 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_elementwise.nan_to_num(self_, nan, posinf, neginf))
+    try:
+        changed = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
+    except REFUSALS as error:
+        raise refusal(error, 'nan_to_num', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6689,7 +7125,10 @@ def logical_not(input, *, out=None):
         return _LOGICAL_NOT(input, out=out)
     if out is not None:
         return write_out(logical_not, (input,), out)
-    result_ = xp.logical_not(self_)
+    try:
+        result_ = xp.logical_not(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_not', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6719,7 +7158,11 @@ def logical_not_(input):
     flags = state.flags
     if input._edge is None:
         check_inplace(input, False)
-    write_inplace(self_, xp.logical_not(self_))
+    try:
+        changed = xp.logical_not(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_not', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     return input
 
@@ -6740,7 +7183,10 @@ def bitwise_not(input, *, out=None):
         return _BITWISE_NOT(input, out=out)
     if out is not None:
         return write_out(bitwise_not, (input,), out)
-    result_ = xp.invert(self_) if self_.dtype.kind in 'iub' else kernels_elementwise.bits('bitwise_not_cpu', self_)
+    try:
+        result_ = xp.invert(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_not', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6772,7 +7218,14 @@ def bitwise_not_(input):
     flags = state.flags
     if input._edge is None:
         check_inplace(input, False)
-    write_inplace(self_, xp.invert(self_) if self_.dtype.kind in 'iub' else kernels_elementwise.bits('bitwise_not_cpu', self_))
+    if fits(self_):
+        xp.invert(self_, out=self_)
+    else:
+        try:
+            changed = xp.invert(self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_not', self_) from None
+        write_inplace(self_, changed)
     bump_version(input)
     return input
 
@@ -6793,7 +7246,10 @@ def isnan(input, *, out=None):
         return _ISNAN(input, out=out)
     if out is not None:
         return write_out(isnan, (input,), out)
-    result_ = xp.isnan(self_)
+    try:
+        result_ = xp.isnan(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'isnan', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6822,7 +7278,10 @@ def isinf(input, *, out=None):
         return _ISINF(input, out=out)
     if out is not None:
         return write_out(isinf, (input,), out)
-    result_ = xp.isinf(self_)
+    try:
+        result_ = xp.isinf(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'isinf', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6849,7 +7308,10 @@ def isfinite(input):
         self_ = None
     if self_ is None:
         return _ISFINITE(input)
-    result_ = xp.isfinite(self_)
+    try:
+        result_ = xp.isfinite(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'isfinite', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6878,7 +7340,10 @@ def isposinf(input, *, out=None):
         return _ISPOSINF(input, out=out)
     if out is not None:
         return write_out(isposinf, (input,), out)
-    result_ = kernels_elementwise.isposinf(self_)
+    try:
+        result_ = kernels_elementwise.isposinf(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'isposinf', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6907,7 +7372,10 @@ def isneginf(input, *, out=None):
         return _ISNEGINF(input, out=out)
     if out is not None:
         return write_out(isneginf, (input,), out)
-    result_ = kernels_elementwise.isneginf(self_)
+    try:
+        result_ = kernels_elementwise.isneginf(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'isneginf', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6934,7 +7402,10 @@ def isreal(input):
         self_ = None
     if self_ is None:
         return _ISREAL(input)
-    result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones(self_.shape, bool)
+    try:
+        result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones(self_.shape, bool)
+    except REFUSALS as error:
+        raise refusal(error, 'isreal', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6963,7 +7434,10 @@ def signbit(input, *, out=None):
         return _SIGNBIT(input, out=out)
     if out is not None:
         return write_out(signbit, (input,), out)
-    result_ = xp.signbit(self_)
+    try:
+        result_ = xp.signbit(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'signbit', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -6996,7 +7470,10 @@ def eq(input, other, *, out=None):
         return write_out(eq, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.equal(self_, other_)
+    try:
+        result_ = xp.equal(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'eq', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7031,7 +7508,11 @@ def eq_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.equal(self_, other_))
+    try:
+        changed = xp.equal(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'eq', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7056,7 +7537,10 @@ def ne(input, other, *, out=None):
         return write_out(ne, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.not_equal(self_, other_)
+    try:
+        result_ = xp.not_equal(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ne', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7091,7 +7575,11 @@ def ne_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.not_equal(self_, other_))
+    try:
+        changed = xp.not_equal(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ne', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7116,7 +7604,10 @@ def lt(input, other, *, out=None):
         return write_out(lt, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+    try:
+        result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'lt', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7151,7 +7642,11 @@ def lt_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_))
+    try:
+        changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise.ordered('lt_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'lt', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7176,7 +7671,10 @@ def le(input, other, *, out=None):
         return write_out(le, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+    try:
+        result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'le', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7211,7 +7709,11 @@ def le_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_))
+    try:
+        changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise.ordered('le_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'le', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7236,7 +7738,10 @@ def gt(input, other, *, out=None):
         return write_out(gt, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+    try:
+        result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'gt', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7271,7 +7776,11 @@ def gt_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_))
+    try:
+        changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise.ordered('gt_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'gt', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7296,7 +7805,10 @@ def ge(input, other, *, out=None):
         return write_out(ge, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+    try:
+        result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ge', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7331,7 +7843,11 @@ def ge_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_))
+    try:
+        changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise.ordered('ge_cpu', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ge', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7354,7 +7870,10 @@ def logical_and(input, other, *, out=None):
         return write_out(logical_and, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.logical_and(self_, other_)
+    try:
+        result_ = xp.logical_and(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_and', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7387,7 +7906,11 @@ def logical_and_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.logical_and(self_, other_))
+    try:
+        changed = xp.logical_and(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_and', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7410,7 +7933,10 @@ def logical_or(input, other, *, out=None):
         return write_out(logical_or, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.logical_or(self_, other_)
+    try:
+        result_ = xp.logical_or(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_or', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7443,7 +7969,11 @@ def logical_or_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.logical_or(self_, other_))
+    try:
+        changed = xp.logical_or(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_or', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7466,7 +7996,10 @@ def logical_xor(input, other, *, out=None):
         return write_out(logical_xor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.logical_xor(self_, other_)
+    try:
+        result_ = xp.logical_xor(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_xor', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7499,7 +8032,11 @@ def logical_xor_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, xp.logical_xor(self_, other_))
+    try:
+        changed = xp.logical_xor(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logical_xor', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7526,7 +8063,10 @@ def bitwise_and(input, other, *, out=None):
         return write_out(bitwise_and, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.bitwise_and(self_, other_)
+    try:
+        result_ = xp.bitwise_and(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_and', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7566,7 +8106,11 @@ def bitwise_and_(input, other):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.bitwise_and(self_, other_))
+        try:
+            changed = xp.bitwise_and(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_and', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7593,7 +8137,10 @@ def bitwise_or(input, other, *, out=None):
         return write_out(bitwise_or, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.bitwise_or(self_, other_)
+    try:
+        result_ = xp.bitwise_or(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_or', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7633,7 +8180,11 @@ def bitwise_or_(input, other):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.bitwise_or(self_, other_))
+        try:
+            changed = xp.bitwise_or(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_or', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7660,7 +8211,10 @@ def bitwise_xor(input, other, *, out=None):
         return write_out(bitwise_xor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.bitwise_xor(self_, other_)
+    try:
+        result_ = xp.bitwise_xor(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_xor', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7700,7 +8254,11 @@ def bitwise_xor_(input, other):
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
-        write_inplace(written, xp.bitwise_xor(self_, other_))
+        try:
+            changed = xp.bitwise_xor(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_xor', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7727,7 +8285,10 @@ def bitwise_left_shift(input, other, *, out=None):
         return write_out(bitwise_left_shift, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.left_shift(self_, other_)
+    try:
+        result_ = kernels_elementwise.left_shift(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_left_shift', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7764,7 +8325,11 @@ def bitwise_left_shift_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.left_shift(self_, other_))
+    try:
+        changed = kernels_elementwise.left_shift(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_left_shift', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7791,7 +8356,10 @@ def bitwise_right_shift(input, other, *, out=None):
         return write_out(bitwise_right_shift, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.right_shift(self_, other_)
+    try:
+        result_ = kernels_elementwise.right_shift(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_right_shift', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7828,7 +8396,11 @@ def bitwise_right_shift_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.right_shift(self_, other_))
+    try:
+        changed = kernels_elementwise.right_shift(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_right_shift', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -7849,7 +8421,10 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         return _ISCLOSE(input, other, rtol, atol, equal_nan)
     if rtol.__class__ is not float or atol.__class__ is not float or equal_nan.__class__ is not bool:
         return _ISCLOSE(input, other, rtol, atol, equal_nan)
-    result_ = kernels_elementwise.isclose(self_, other_, rtol, atol, equal_nan)
+    try:
+        result_ = kernels_elementwise.isclose(self_, other_, rtol, atol, equal_nan)
+    except REFUSALS as error:
+        raise refusal(error, 'isclose', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7882,7 +8457,10 @@ def maximum(input, other, *, out=None):
         return write_out(maximum, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise.compared('maximum', self_), other_)
+    try:
+        result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise.compared('maximum', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'maximum', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -7944,7 +8522,10 @@ def minimum(input, other, *, out=None):
         return write_out(minimum, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise.compared('minimum', self_), other_)
+    try:
+        result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise.compared('minimum', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'minimum', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8006,7 +8587,10 @@ def fmax(input, other, *, out=None):
         return write_out(fmax, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise.compared('fmax', self_), other_)
+    try:
+        result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise.compared('fmax', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'fmax', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8068,7 +8652,10 @@ def fmin(input, other, *, out=None):
         return write_out(fmin, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise.compared('fmin', self_), other_)
+    try:
+        result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise.compared('fmin', self_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'fmin', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8164,7 +8751,10 @@ def atan2(input, other, *, out=None):
         return write_out(atan2, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    result_ = xp.arctan2(self_, other_)
+    try:
+        result_ = xp.arctan2(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'atan2', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8251,7 +8841,11 @@ def atan2_(input, other):
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
-        write_inplace(written, xp.arctan2(self_, other_))
+        try:
+            changed = xp.arctan2(self_, other_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan2', self_, other_) from None
+        write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8290,7 +8884,10 @@ def hypot(input, other, *, out=None):
         return write_out(hypot, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.hypot(self_, other_)
+    try:
+        result_ = kernels_elementwise.hypot(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'hypot', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8379,7 +8976,11 @@ def hypot_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.hypot(self_, other_))
+    try:
+        changed = kernels_elementwise.hypot(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'hypot', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8414,7 +9015,10 @@ def copysign_Tensor(input, other, *, out=None):
         return write_out(copysign_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    result_ = kernels_elementwise.copysign(self_, other_)
+    try:
+        result_ = kernels_elementwise.copysign(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'copysign', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8487,7 +9091,11 @@ def copysign__Tensor(input, other):
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    write_inplace(written, kernels_elementwise.copysign(self_, other_))
+    try:
+        changed = kernels_elementwise.copysign(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'copysign', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8511,7 +9119,10 @@ def copysign_Scalar(input, other, *, out=None):
         return write_out(copysign_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.copysign_scalar(self_, other)
+    try:
+        result_ = kernels_elementwise.copysign_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'copysign', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8574,7 +9185,11 @@ def copysign__Scalar(input, other):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.copysign_scalar(self_, other))
+    try:
+        changed = kernels_elementwise.copysign_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'copysign', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8603,7 +9218,10 @@ def nextafter(input, other, *, out=None):
         return write_out(nextafter, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.nextafter(self_, other_)
+    try:
+        result_ = kernels_elementwise.nextafter(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'nextafter', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8689,7 +9307,11 @@ def nextafter_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.nextafter(self_, other_))
+    try:
+        changed = kernels_elementwise.nextafter(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'nextafter', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8722,7 +9344,10 @@ def heaviside(input, values, *, out=None):
         return _HEAVISIDE(input, values, out=out)
     if out is not None:
         return write_out(heaviside, (input, values), out)
-    result_ = kernels_elementwise.heaviside(self_, values_)
+    try:
+        result_ = kernels_elementwise.heaviside(self_, values_)
+    except REFUSALS as error:
+        raise refusal(error, 'heaviside', self_, values_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8754,7 +9379,11 @@ def heaviside_(input, values):
     flags = state.flags
     if input._edge is None:
         check_inplace(input, False)
-    write_inplace(self_, kernels_elementwise.heaviside(self_, values_))
+    try:
+        changed = kernels_elementwise.heaviside(self_, values_)
+    except REFUSALS as error:
+        raise refusal(error, 'heaviside', self_, values_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     return input
 
@@ -8777,7 +9406,10 @@ def gcd(input, other, *, out=None):
         return write_out(gcd, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.gcd(self_, other_)
+    try:
+        result_ = kernels_elementwise.gcd(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'gcd', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8812,7 +9444,11 @@ def gcd_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.gcd(self_, other_))
+    try:
+        changed = kernels_elementwise.gcd(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'gcd', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -8835,7 +9471,10 @@ def lcm(input, other, *, out=None):
         return write_out(lcm, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.lcm(self_, other_)
+    try:
+        result_ = kernels_elementwise.lcm(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'lcm', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8870,7 +9509,11 @@ def lcm_(input, other):
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    write_inplace(written, kernels_elementwise.lcm(self_, other_))
+    try:
+        changed = kernels_elementwise.lcm(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'lcm', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     return input
 
@@ -8888,7 +9531,10 @@ def xlogy_Tensor(input, other, *, out=None):
         return write_out(xlogy_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    result_ = kernels_elementwise.xlogy(self_, other_)
+    try:
+        result_ = kernels_elementwise.xlogy(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'xlogy', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -8961,7 +9607,11 @@ def xlogy__Tensor(input, other):
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    write_inplace(written, kernels_elementwise.xlogy(self_, other_))
+    try:
+        changed = kernels_elementwise.xlogy(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'xlogy', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -8989,7 +9639,10 @@ def xlogy_Scalar_Self(input, other, *, out=None):
         return write_out(xlogy_Scalar_Self, (input, other), out)
     if other_.dtype.kind not in 'fcV':
         other_, = promote_to_float((other,), ())
-    result_ = kernels_elementwise.xlogy_of_scalar(input, other_)
+    try:
+        result_ = kernels_elementwise.xlogy_of_scalar(input, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'xlogy', other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9033,7 +9686,10 @@ def xlogy_Scalar_Other(input, other, *, out=None):
         return write_out(xlogy_Scalar_Other, (input, other), out)
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    result_ = kernels_elementwise.xlogy_by_scalar(self_, other)
+    try:
+        result_ = kernels_elementwise.xlogy_by_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'xlogy', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9097,7 +9753,11 @@ def xlogy__Scalar_Other(input, other):
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
-    write_inplace(written, kernels_elementwise.xlogy_by_scalar(self_, other))
+    try:
+        changed = kernels_elementwise.xlogy_by_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'xlogy', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9125,7 +9785,10 @@ def logaddexp(input, other, *, out=None):
         return write_out(logaddexp, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.logaddexp(self_, other_)
+    try:
+        result_ = kernels_elementwise.logaddexp(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logaddexp', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9187,7 +9850,10 @@ def logaddexp2(input, other, *, out=None):
         return write_out(logaddexp2, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
-    result_ = kernels_elementwise.logaddexp2(self_, other_)
+    try:
+        result_ = kernels_elementwise.logaddexp2(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'logaddexp2', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9249,7 +9915,10 @@ def ldexp(input, other, *, out=None):
         return write_out(ldexp, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    result_ = kernels_elementwise.ldexp(self_, other_)
+    try:
+        result_ = kernels_elementwise.ldexp(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ldexp', self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9332,7 +10001,11 @@ def ldexp_(input, other):
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
-    write_inplace(written, kernels_elementwise.ldexp(self_, other_))
+    try:
+        changed = kernels_elementwise.ldexp(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'ldexp', self_, other_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9365,7 +10038,10 @@ def lerp_Scalar(input, end, weight, *, out=None):
     self_, end_ = input._array, end._array
     if out is not None:
         return write_out(lerp_Scalar, (input, end, weight), out)
-    result_ = kernels_elementwise.lerp(self_, end_, weight)
+    try:
+        result_ = kernels_elementwise.lerp(self_, end_, weight)
+    except REFUSALS as error:
+        raise refusal(error, 'lerp', self_, end_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9428,7 +10104,11 @@ def lerp__Scalar(input, end, weight):
     if flags & FORWARD_AD:
         self_t = input._tangent
         end_t = end._tangent
-    write_inplace(self_, kernels_elementwise.lerp(self_, end_, weight))
+    try:
+        changed = kernels_elementwise.lerp(self_, end_, weight)
+    except REFUSALS as error:
+        raise refusal(error, 'lerp', self_, end_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9453,7 +10133,10 @@ def lerp_Tensor(input, end, weight, *, out=None):
     self_, end_, weight_ = input._array, end._array, weight._array
     if out is not None:
         return write_out(lerp_Tensor, (input, end, weight), out)
-    result_ = kernels_elementwise.lerp(self_, end_, weight_)
+    try:
+        result_ = kernels_elementwise.lerp(self_, end_, weight_)
+    except REFUSALS as error:
+        raise refusal(error, 'lerp', self_, end_, weight_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9538,7 +10221,11 @@ def lerp__Tensor(input, end, weight):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    write_inplace(self_, kernels_elementwise.lerp(self_, end_, weight_))
+    try:
+        changed = kernels_elementwise.lerp(self_, end_, weight_)
+    except REFUSALS as error:
+        raise refusal(error, 'lerp', self_, end_, weight_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9569,7 +10256,10 @@ def clamp_Tensor(input, min, max, *, out=None):
         return write_out(clamp_Tensor, (input, min, max), out)
     if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
         self_, min_, max_ = promote((input, min, max,), ())
-    result_ = kernels_elementwise.clamp(self_, min_, max_)
+    try:
+        result_ = kernels_elementwise.clamp(self_, min_, max_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp', self_, min_, max_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9651,7 +10341,11 @@ def clamp__Tensor(input, min, max):
     written = self_
     if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
         self_, min_, max_ = promote((input, min, max,), ())
-    write_inplace(written, kernels_elementwise.clamp(self_, min_, max_))
+    try:
+        changed = kernels_elementwise.clamp(self_, min_, max_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp', self_, min_, max_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9682,7 +10376,10 @@ def clamp(input, min, max, *, out=None):
         return write_out(clamp, (input, min, max), out)
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
         self_, = promote((input,), (min, max))
-    result_ = kernels_elementwise.clamp(self_, min, max)
+    try:
+        result_ = kernels_elementwise.clamp(self_, min, max)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9748,7 +10445,11 @@ def clamp_(input, min, max):
     written = self_
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
         self_, = promote((input,), (min, max))
-    write_inplace(written, kernels_elementwise.clamp(self_, min, max))
+    try:
+        changed = kernels_elementwise.clamp(self_, min, max)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9771,7 +10472,10 @@ def clamp_min(input, min, *, out=None):
         return write_out(clamp_min, (input, min), out)
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
         self_, = promote((input,), (min,))
-    result_ = kernels_elementwise.clamp_min(self_, min)
+    try:
+        result_ = kernels_elementwise.clamp_min(self_, min)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_min', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9835,7 +10539,11 @@ def clamp_min_(input, min):
     written = self_
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
         self_, = promote((input,), (min,))
-    write_inplace(written, kernels_elementwise.clamp_min(self_, min))
+    try:
+        changed = kernels_elementwise.clamp_min(self_, min)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_min', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9858,7 +10566,10 @@ def clamp_min_Tensor(input, min, *, out=None):
         return write_out(clamp_min_Tensor, (input, min), out)
     if self_.dtype is not min_.dtype:
         self_, min_ = promote((input, min,), ())
-    result_ = kernels_elementwise.clamp_min(self_, min_)
+    try:
+        result_ = kernels_elementwise.clamp_min(self_, min_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_min', self_, min_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -9931,7 +10642,11 @@ def clamp_min__Tensor(input, min):
     written = self_
     if self_.dtype is not min_.dtype:
         self_, min_ = promote((input, min,), ())
-    write_inplace(written, kernels_elementwise.clamp_min(self_, min_))
+    try:
+        changed = kernels_elementwise.clamp_min(self_, min_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_min', self_, min_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -9959,7 +10674,10 @@ def clamp_max(input, max, *, out=None):
         return write_out(clamp_max, (input, max), out)
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
         self_, = promote((input,), (max,))
-    result_ = kernels_elementwise.clamp_max(self_, max)
+    try:
+        result_ = kernels_elementwise.clamp_max(self_, max)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_max', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10023,7 +10741,11 @@ def clamp_max_(input, max):
     written = self_
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
         self_, = promote((input,), (max,))
-    write_inplace(written, kernels_elementwise.clamp_max(self_, max))
+    try:
+        changed = kernels_elementwise.clamp_max(self_, max)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_max', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -10046,7 +10768,10 @@ def clamp_max_Tensor(input, max, *, out=None):
         return write_out(clamp_max_Tensor, (input, max), out)
     if self_.dtype is not max_.dtype:
         self_, max_ = promote((input, max,), ())
-    result_ = kernels_elementwise.clamp_max(self_, max_)
+    try:
+        result_ = kernels_elementwise.clamp_max(self_, max_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_max', self_, max_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10119,7 +10844,11 @@ def clamp_max__Tensor(input, max):
     written = self_
     if self_.dtype is not max_.dtype:
         self_, max_ = promote((input, max,), ())
-    write_inplace(written, kernels_elementwise.clamp_max(self_, max_))
+    try:
+        changed = kernels_elementwise.clamp_max(self_, max_)
+    except REFUSALS as error:
+        raise refusal(error, 'clamp_max', self_, max_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -10147,7 +10876,10 @@ def where_self(condition, self, other, *, out=None):
         return write_out(where_self, (condition, self, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
-    result_ = kernels_elementwise.where(condition_, self_, other_)
+    try:
+        result_ = kernels_elementwise.where(condition_, self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'where', condition_, self_, other_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10193,7 +10925,10 @@ def fill_Scalar(input, value, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(fill_Scalar, (input, value), out)
-    result_ = kernels_elementwise.fill(self_, value)
+    try:
+        result_ = kernels_elementwise.fill(self_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'fill', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10246,7 +10981,11 @@ def fill__Scalar(input, value):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.fill(self_, value))
+    try:
+        changed = kernels_elementwise.fill(self_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'fill', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -10267,7 +11006,10 @@ def fill_Tensor(input, value, *, out=None):
     self_, value_ = input._array, value._array
     if out is not None:
         return write_out(fill_Tensor, (input, value), out)
-    result_ = kernels_elementwise.fill(self_, value_)
+    try:
+        result_ = kernels_elementwise.fill(self_, value_)
+    except REFUSALS as error:
+        raise refusal(error, 'fill', self_, value_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10328,7 +11070,11 @@ def fill__Tensor(input, value):
     if flags & FORWARD_AD:
         self_t = input._tangent
         value_t = value._tangent
-    write_inplace(self_, kernels_elementwise.fill(self_, value_))
+    try:
+        changed = kernels_elementwise.fill(self_, value_)
+    except REFUSALS as error:
+        raise refusal(error, 'fill', self_, value_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -10358,7 +11104,10 @@ def zero(input, *, out=None):
         return _ZERO(input, out=out)
     if out is not None:
         return write_out(zero, (input,), out)
-    result_ = kernels_elementwise.zero(self_)
+    try:
+        result_ = kernels_elementwise.zero(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'zero', self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10422,7 +11171,11 @@ def zero_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    write_inplace(self_, kernels_elementwise.zero(self_))
+    try:
+        changed = kernels_elementwise.zero(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'zero', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -10454,7 +11207,10 @@ def sigmoid_backward(grad_output, output):
         return _SIGMOID_BACKWARD(grad_output, output)
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
-    result_ = kernels_elementwise.sigmoid_backward(grad_output_, output_)
+    try:
+        result_ = kernels_elementwise.sigmoid_backward(grad_output_, output_)
+    except REFUSALS as error:
+        raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10515,7 +11271,10 @@ def tanh_backward(grad_output, output):
         return _TANH_BACKWARD(grad_output, output)
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
-    result_ = kernels_elementwise.tanh_backward(grad_output_, output_)
+    try:
+        result_ = kernels_elementwise.tanh_backward(grad_output_, output_)
+    except REFUSALS as error:
+        raise refusal(error, 'tanh_backward', grad_output_, output_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -10578,7 +11337,10 @@ def logit_backward(grad_output, self, eps=None):
         return _LOGIT_BACKWARD(grad_output, self, eps)
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
-    result_ = kernels_elementwise.logit_backward(grad_output_, self_, eps)
+    try:
+        result_ = kernels_elementwise.logit_backward(grad_output_, self_, eps)
+    except REFUSALS as error:
+        raise refusal(error, 'logit_backward', grad_output_, self_) from None
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

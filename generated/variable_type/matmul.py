@@ -17,6 +17,7 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
@@ -433,7 +434,7 @@ _MV = GuardedOverload("mv", ((
 ),))
 
 
-def matmul_operator(input, other, *, out=None):
+def matmul(input, other, *, out=None):
     """matmul(Tensor self, Tensor other) -> Tensor"""
     try:
         self_, other_ = input._array, other._array
@@ -442,13 +443,13 @@ def matmul_operator(input, other, *, out=None):
     if self_ is None:
         return _MATMUL(input, other, out=out)
     if out is not None:
-        return write_out(matmul_operator, (input, other), out)
+        return write_out(matmul, (input, other), out)
     return composite_matmul.matmul(input, other)
 
 
 _MATMUL = GuardedOverload("matmul", ((
     'matmul(Tensor self, Tensor other, *, Tensor? out=None)',
-    matmul_operator,
+    matmul,
 ),))
 
 

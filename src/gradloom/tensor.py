@@ -372,6 +372,10 @@ class Tensor(TensorBase):
             return array.astype(dtype or array.dtype, copy=True)
         return array if dtype is None else array.astype(dtype, copy=False)
 
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        """What NumPy's functions make of a result whose operands include a tensor."""
+        return wrap(np.asarray(array))
+
     def __len__(self):
         if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")

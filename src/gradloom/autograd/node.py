@@ -325,6 +325,8 @@ class NotImplementedNode(Error):
         return "NotImplemented"
 
 
+NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"  # as PyTorch prints it
+
 class UndefinedGrad(Node):
     """Passes undefined gradients through; made for outputs that cannot have one."""
 

@@ -15,7 +15,7 @@ from ._elementwise_special import (  # noqa: F401
 from ._elementwise_tests import (  # noqa: F401
     isclose, isneginf, isposinf, nan_to_num)
 from ._reduced import number, widened
-from ._refuse import check_divisor, not_implemented, refuse
+from ._refuse import check_divisor, refuse
 
 # --- sums -------------------------------------------------------------------------------------------------------
 
@@ -242,14 +242,6 @@ def sgn(self):
     if kind in "fV":
         found = np.where(np.isnan(self), self.dtype.type(0), found)
     return found
-
-
-def neg_check(self):
-    """Raises RuntimeError for bools."""
-    if self.dtype.kind == "b":
-        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-                           "invert a mask, use the `~` or `logical_not()` operator instead.")
-    return self
 
 
 def copysign(self, other):
@@ -516,13 +508,6 @@ def right_shift(self, other):
     lost = (other < 0) | (other >= bits)
     return np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype)) if lost.any() else \
         np.right_shift(self, other)
-
-
-def bits(name, array):
-    """The array, if it has bits to operate on: integers and bools. Raises NotImplementedError for others."""
-    if array.dtype.kind not in "iub":
-        raise not_implemented(name, array)
-    return array
 
 
 # --- filling ----------------------------------------------------------------------------------------------------

@@ -22,12 +22,11 @@ class GuardedOverload(Overloads):
     Calling it raises TypeError in PyTorch's words if the signature does not take the arguments.
     """
 
-    __slots__ = ("reflected",)
+    __slots__ = ()
 
     def __init__(self, name: str, entries):
         super().__init__(name, entries)
         self.public = entries[0][1]
-        self.reflected = None       # `__rmul__`, where the wrapper is one of Python's binary operators
 
     def __call__(self, /, *args, **kwargs):
         values = [value for value in (*args, *kwargs.values()) if value is not MISSING]
@@ -47,10 +46,6 @@ class GuardedOverload(Overloads):
             named = {name: value for name, value in kwargs.items() if value is not MISSING}
             if failure is Overridden:
                 return types.handle_torch_function(self, passed, named)
-            if self.reflected is not None and len(passed) == 2 and not named:
-                result = _reflect(self.reflected, *passed)
-                if result is not NotImplemented:
-                    return result
             from .errors import explain
             raise explain(self, passed, named)
         if not (bound.rearranged or _converts(bound, values, arguments) or _learns(values)):
@@ -81,17 +76,6 @@ class GuardedOverload(Overloads):
                 self.plans.clear()
             self.plans[key] = bound
         return bound
-
-
-def _reflect(name, first, second):
-    """A binary operator that met a stranger: what Python would do if a method returned NotImplemented.
-
-    A wrapper that is bound as `Tensor.__mul__` cannot return NotImplemented, since it is `gradloom.mul` as well, and a
-    method around it would cost every multiplication a call.
-    """
-    kind = type(second)
-    found = getattr(kind, name, None) if kind.__module__ != "builtins" else None
-    return NotImplemented if found is None or isinstance(second, types.Tensor) else found(second, first)
 
 
 def _renames(bound: Bound, count: int, names) -> bool:
