@@ -12,5 +12,7 @@ CASES = [pytest.param(one, id=f"{path.stem}: {one.title}") for path in FILES for
 
 @pytest.mark.parametrize("section", CASES)
 def test_session(section):
-    differences = replay(section, "gradloom")
-    assert not differences, "\n\n".join(map(str, differences))
+    found = replay(section, "gradloom")
+    assert not found.differences, "\n\n".join(map(str, found.differences))
+    if found.missing:
+        pytest.skip("not compared for want of operators: " + ", ".join(sorted(found.missing)))
