@@ -9,7 +9,7 @@ import numpy as np
 from gradloom.kernels import _threads
 from gradloom.kernels._windows import Windows, volume
 
-_BLOCK_BYTES = 1 << 19
+_BLOCK_BYTES = 1 << 21
 
 
 def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:

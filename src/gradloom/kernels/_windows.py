@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from gradloom.kernels._precision import is_half
+
 
 class Windows(NamedTuple):
     """Windows over an input: output position o holds the input positions o * stride - padding + k * dilation
@@ -66,8 +68,7 @@ def as_tuple(value: int | Sequence[int], dims: int, name: str) -> tuple[int, ...
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype to compute in: float32 for the 16-bit floats, otherwise the dtype itself."""
-    narrow = dtype.itemsize == 2 and (dtype.kind == "f" or dtype.name == "bfloat16")
-    return np.dtype(np.float32) if narrow else dtype
+    return np.dtype(np.float32) if is_half(dtype) else dtype
 
 
 def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) -> np.ndarray:
