@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
+
 import gradloom as gl
 
 __all__ = [
@@ -253,10 +255,10 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
     with gl.no_grad():
         drawn = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
         tall = drawn.t() if rows < columns else drawn
-        q, r = gl.linalg.qr(tall)
+        q, r = np.linalg.qr(tall.numpy())
         # The signs of R's diagonal make the factorisation unique, and with it the distribution uniform.
-        q = q * r.diagonal().sign()
-        tensor.view(rows, columns).copy_(q.t() if rows < columns else q)
+        q *= np.sign(np.diagonal(r))
+        tensor.view(rows, columns).copy_(gl.from_numpy(q.T if rows < columns else q))
         return tensor.mul_(gain)
 
 

@@ -25,6 +25,8 @@ class Parameter(Tensor):
             raise TypeError(
                 f"Parameter needs a Tensor to wrap, got {type(data).__name__}; wrap it in tensor(...) first"
             )
+        if requires_grad and not (data.is_floating_point() or data.is_complex()):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         return Tensor._make_subclass(cls, data, requires_grad)
 
     def __deepcopy__(self, memo):

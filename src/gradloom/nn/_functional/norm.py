@@ -116,5 +116,5 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
 
 def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12, out=None):
     """input / max(its p-norm along `dim`, eps)."""
-    norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    norm = ops.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / norm if out is None else ops.div(input, norm, out=out)

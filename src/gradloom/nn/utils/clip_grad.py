@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 import gradloom as gl
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -22,6 +24,13 @@ def _without_grad(function):
     return wrapper
 
 
+def _norm(array, norm_type):
+    """The norm of all elements of an array; numbers of half precision are added up in single."""
+    return np.linalg.norm(
+        array.astype(np.float32).ravel() if array.itemsize < 4 else array.ravel(), norm_type
+    )
+
+
 @_without_grad
 def get_total_norm(
     tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
@@ -35,8 +44,8 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gl.tensor(0.0)
-    norms = [gl.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
-    total = gl.linalg.vector_norm(gl.stack(norms), norm_type)
+    norms = [_norm(tensor.detach().numpy(), norm_type) for tensor in tensors]
+    total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
