@@ -1,0 +1,172 @@
+"""L-BFGS (Liu and Nocedal 1989), with a line search for the strong Wolfe conditions on request."""
+
+from __future__ import annotations
+
+import gradloom as gl
+from gradloom.optim._arrays import number
+from gradloom.optim._line_search import strong_wolfe
+from gradloom.optim.optimizer import Optimizer, check_options
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    """A quasi-Newton method: the inverse Hessian is approximated from the last `history_size` steps.
+
+    All parameters are one vector here, in one group (ValueError otherwise), and every step calls the closure
+    several times.
+
+    Args:
+        params: parameters.
+        lr: length of a step relative to the quasi-Newton direction.
+        max_iter: iterations in one step.
+        max_eval: calls of the closure in one step; 1.25 * max_iter by default.
+        tolerance_grad: stop when no element of the gradient is larger.
+        tolerance_change: stop when neither parameters nor loss change by more.
+        history_size: number of steps remembered.
+        line_search_fn: "strong_wolfe" or None (steps of length lr).
+    """
+
+    def __init__(
+        self,
+        params,
+        lr=1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ):
+        check_options(lr)
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params = self.param_groups[0]["params"]
+
+    def step(self, closure):
+        """Take up to `max_iter` quasi-Newton steps; returns the loss before the first.
+
+        Args:
+            closure: function that resets the gradients, computes the loss and its gradients, and returns the
+                loss.
+        """
+        with gl.no_grad():
+            return self._step(lambda: self._loss_of(closure))
+
+    def _step(self, closure):
+        group = self.param_groups[0]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first_loss = closure()
+        loss, gradient = float(first_loss), self._flat_gradient()
+        evaluations = 1
+        state["func_evals"] += 1
+        if _largest(gradient) <= group["tolerance_grad"]:
+            return first_loss
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            direction = self._direction(state, gradient, group["history_size"])
+            state["d"], state["prev_flat_grad"], state["prev_loss"] = direction, gradient.clone(), loss
+            lr = number(group["lr"])
+            state["t"] = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if state["n_iter"] == 1 else lr
+            slope = float(gradient.dot(direction))
+            if slope > -group["tolerance_change"]:
+                break
+            last = iteration == group["max_iter"]
+            loss, gradient, calls = self._move(closure, state, loss, gradient, slope, last)
+            evaluations += calls
+            state["func_evals"] += calls
+            if (
+                last
+                or evaluations >= group["max_eval"]
+                or _largest(gradient) <= group["tolerance_grad"]
+                or _largest(direction * state["t"]) <= group["tolerance_change"]
+                or abs(loss - state["prev_loss"]) < group["tolerance_change"]
+            ):
+                break
+        return first_loss
+
+    def _direction(self, state, gradient, history_size):
+        """Minus the gradient times the approximate inverse Hessian, by the two-loop recursion."""
+        if state["n_iter"] == 1:
+            state["old_dirs"], state["old_stps"], state["ro"] = [], [], []
+            state["H_diag"] = 1
+            return gradient.neg()
+        changes, steps, inverses = state["old_dirs"], state["old_stps"], state["ro"]
+        change, step = gradient - state["prev_flat_grad"], state["d"] * state["t"]
+        curvature = float(change.dot(step))
+        if curvature > 1e-10:
+            if len(changes) == history_size:
+                for history in (changes, steps, inverses):
+                    history.pop(0)
+            changes.append(change)
+            steps.append(step)
+            inverses.append(1.0 / curvature)
+            state["H_diag"] = curvature / float(change.dot(change))
+        direction = gradient.neg()
+        coefficients = [0.0] * len(changes)
+        for i in reversed(range(len(changes))):
+            coefficients[i] = float(steps[i].dot(direction)) * inverses[i]
+            direction.add_(changes[i], alpha=-coefficients[i])
+        direction = direction * state["H_diag"]
+        for i in range(len(changes)):
+            correction = float(changes[i].dot(direction)) * inverses[i]
+            direction.add_(steps[i], alpha=coefficients[i] - correction)
+        state["al"] = coefficients
+        return direction
+
+    def _move(self, closure, state, loss, gradient, slope, last):
+        """Take one step along state["d"]: (loss, gradient there, calls of the closure)."""
+        direction, length = state["d"], state["t"]
+        search = self.param_groups[0]["line_search_fn"]
+        if search is None:
+            self._add(direction, length)
+            # Nobody looks at the loss after the last iteration.
+            return (loss, gradient, 0) if last else (float(closure()), self._flat_gradient(), 1)
+        if search != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        start = [parameter.clone() for parameter in self._params]
+
+        def at(length):
+            self._add(direction, length)
+            found = float(closure()), self._flat_gradient()
+            for parameter, value in zip(self._params, start, strict=True):
+                parameter.copy_(value)
+            return found
+
+        loss, gradient, length, calls = strong_wolfe(at, length, direction, loss, gradient, slope)
+        self._add(direction, length)
+        state["t"] = length
+        return loss, gradient, calls
+
+    def _flat_gradient(self):
+        parts = []
+        for parameter in self._params:
+            gradient = parameter.grad
+            part = gl.zeros_like(parameter) if gradient is None else gradient
+            parts.append((gl.view_as_real(part) if part.is_complex() else part).reshape(-1))
+        return gl.cat(parts)
+
+    def _add(self, direction, length):
+        """Move all parameters along their parts of the vector `direction`."""
+        start = 0
+        for parameter in self._params:
+            values = gl.view_as_real(parameter) if parameter.is_complex() else parameter
+            stop = start + values.numel()
+            values.add_(direction[start:stop].view_as(values), alpha=length)
+            start = stop
+
+
+def _largest(vector):
+    return float(vector.abs().max())
