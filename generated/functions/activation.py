@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.activation import log_softmax_backward_grad_output, log_softmax_backward_output, softmax_double_backward
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_grad_output, log_softmax_backward_output, mish_second, prelu_backward_input, silu_second, softmax_double_backward, softplus_second
 
 
 class ReluBackward0(Node):
@@ -93,6 +93,998 @@ class ThresholdBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = RELEASED
+
+
+class HardtanhBackward0(Node):
+    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
+    _saved_fields = ('self', 'min_val', 'max_val')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: hardtanh_backward(grad, self, min_val, max_val)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min_val = fn.saved_min_val
+            max_val = fn.saved_max_val
+            grad_of_self = ops.hardtanh_backward(grad, self, min_val, max_val)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class HardtanhBackwardBackward0(Node):
+    """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
+    _saved_fields = ('self', 'min_val', 'max_val')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: hardtanh_backward(grad, self, min_val, max_val)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min_val = fn.saved_min_val
+            max_val = fn.saved_max_val
+            grad_of_grad_output = ops.hardtanh_backward(grad, self, min_val, max_val)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class EluBackward0(Node):
+    """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_alpha', 'saved_scale', 'saved_input_scale')
+    _saved_fields = ('self', 'alpha', 'scale', 'input_scale')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: elu_backward(grad, alpha, scale, input_scale, False, self)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            scale = fn.saved_scale
+            input_scale = fn.saved_input_scale
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, False, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class EluBackward1(Node):
+    """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)"""
+
+    __slots__ = ('saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_result')
+    _saved_fields = ('alpha', 'scale', 'input_scale', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: elu_backward(grad, alpha, scale, input_scale, True, result)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            scale = fn.saved_scale
+            input_scale = fn.saved_input_scale
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, True, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class EluBackwardBackward0(Node):
+    """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_is_result', 'saved_self_or_result')
+    _saved_fields = ('grad_output', 'alpha', 'scale', 'input_scale', 'is_result', 'self_or_result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            scale = fn.saved_scale
+            input_scale = fn.saved_input_scale
+            is_result = fn.saved_is_result
+            self_or_result = fn.saved_self_or_result
+            if self_or_result._vc is not None:
+                self_or_result = unpack(self_or_result, fn)
+            grad_of_grad_output = ops.elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)
+        else:
+            grad_of_grad_output = None
+        # self_or_result: grad * grad_output * elu_second(self_or_result, alpha, scale, input_scale, is_result)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self_or_result = fn.saved_self_or_result
+            if self_or_result._vc is not None:
+                self_or_result = unpack(self_or_result, fn)
+            alpha = fn.saved_alpha
+            scale = fn.saved_scale
+            input_scale = fn.saved_input_scale
+            is_result = fn.saved_is_result
+            grad_of_self_or_result = grad * grad_output * elu_second(self_or_result, alpha, scale, input_scale, is_result)
+        else:
+            grad_of_self_or_result = None
+        return (grad_of_grad_output, grad_of_self_or_result,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self_or_result = RELEASED
+
+
+class CeluBackward0(Node):
+    """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_alpha')
+    _saved_fields = ('self', 'alpha')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class CeluBackward1(Node):
+    """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)"""
+
+    __slots__ = ('saved_alpha', 'saved_result')
+    _saved_fields = ('alpha', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
+        if edges[0] is not NO_EDGE:
+            alpha = fn.saved_alpha
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class LeakyReluBackward0(Node):
+    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_negative_slope')
+    _saved_fields = ('self', 'negative_slope')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: leaky_relu_backward(grad, self, negative_slope, False)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            negative_slope = fn.saved_negative_slope
+            grad_of_self = ops.leaky_relu_backward(grad, self, negative_slope, False)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class LeakyReluBackward1(Node):
+    """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"""
+
+    __slots__ = ('saved_negative_slope', 'saved_result')
+    _saved_fields = ('negative_slope', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: leaky_relu_backward(grad, result, negative_slope, True)
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            negative_slope = fn.saved_negative_slope
+            grad_of_self = ops.leaky_relu_backward(grad, result, negative_slope, True)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class LeakyReluBackwardBackward0(Node):
+    """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_negative_slope', 'saved_self_is_result')
+    _saved_fields = ('self', 'negative_slope', 'self_is_result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: leaky_relu_backward(grad, self, negative_slope, self_is_result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            negative_slope = fn.saved_negative_slope
+            self_is_result = fn.saved_self_is_result
+            grad_of_grad_output = ops.leaky_relu_backward(grad, self, negative_slope, self_is_result)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class PreluKernelBackward0(Node):
+    """_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_weight')
+    _saved_fields = ('self', 'weight')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self, weight: _prelu_kernel_backward(grad, self, weight)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            grad_of_self, grad_of_weight = ops._prelu_kernel_backward(grad, self, weight)
+        else:
+            grad_of_self = grad_of_weight = None
+        return (grad_of_self, grad_of_weight,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_weight = RELEASED
+
+
+class PreluKernelBackwardBackward0(Node):
+    """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_weight')
+    _saved_fields = ('grad_output', 'self', 'weight')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None, None, None)
+        edges = fn.next_edges
+        given = grads
+        # grad_output: where(self >= 0, grads[0], grads[0] * weight + grads[1] * self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            grads = list(given)
+            if grads[0] is None:
+                grads[0] = zeros_of(fn, 0)
+            if grads[1] is None:
+                grads[1] = zeros_of(fn, 1)
+            grad_of_grad_output = ops.where(self >= 0, grads[0], grads[0] * weight + grads[1] * self)
+        else:
+            grad_of_grad_output = None
+        # self: prelu_backward_input(grads[1], grad_output, self)
+        if (edges[1] is not NO_EDGE) and (given[1] is not None):
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = prelu_backward_input(grads[1], grad_output, self)
+        else:
+            grad_of_self = None
+        # weight: prelu_backward_input(grads[0], grad_output, self)
+        if (edges[2] is not NO_EDGE) and (given[0] is not None):
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_weight = prelu_backward_input(grads[0], grad_output, self)
+        else:
+            grad_of_weight = None
+        return (grad_of_grad_output, grad_of_self, grad_of_weight,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_weight = RELEASED
+
+
+class HardsigmoidBackward0(Node):
+    """hardsigmoid(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: hardsigmoid_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.hardsigmoid_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class HardsigmoidBackwardBackward0(Node):
+    """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: hardsigmoid_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_grad_output = ops.hardsigmoid_backward(grad, self)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class HardswishBackward0(Node):
+    """hardswish(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: hardswish_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.hardswish_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class HardswishBackwardBackward0(Node):
+    """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self')
+    _saved_fields = ('grad_output', 'self')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: hardswish_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_grad_output = ops.hardswish_backward(grad, self)
+        else:
+            grad_of_grad_output = None
+        # self: hardswish_double_backward(grad * grad_output, self)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = hardswish_double_backward(grad * grad_output, self)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
+
+
+class HardshrinkBackward0(Node):
+    """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_lambd')
+    _saved_fields = ('self', 'lambd')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: hardshrink_backward(grad, self, lambd)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            lambd = fn.saved_lambd
+            grad_of_self = ops.hardshrink_backward(grad, self, lambd)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class HardshrinkBackwardBackward0(Node):
+    """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_lambd')
+    _saved_fields = ('self', 'lambd')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_out: hardshrink_backward(grad, self, lambd)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            lambd = fn.saved_lambd
+            grad_of_grad_out = ops.hardshrink_backward(grad, self, lambd)
+        else:
+            grad_of_grad_out = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_out, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SoftshrinkBackward0(Node):
+    """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_lambd')
+    _saved_fields = ('self', 'lambd')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: softshrink_backward(grad, self, lambd)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            lambd = fn.saved_lambd
+            grad_of_self = ops.softshrink_backward(grad, self, lambd)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SoftshrinkBackwardBackward0(Node):
+    """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_lambd')
+    _saved_fields = ('self', 'lambd')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: softshrink_backward(grad, self, lambd)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            lambd = fn.saved_lambd
+            grad_of_grad_output = ops.softshrink_backward(grad, self, lambd)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class GeluBackward0(Node):
+    """gelu(Tensor self, *, str approximate='none') -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_approximate')
+    _saved_fields = ('self', 'approximate')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: gelu_backward(grad, self, approximate=approximate)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            approximate = fn.saved_approximate
+            grad_of_self = ops.gelu_backward(grad, self, approximate=approximate)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class GeluBackwardBackward0(Node):
+    """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_approximate')
+    _saved_fields = ('grad_output', 'self', 'approximate')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: gelu_backward(grad, self, approximate=approximate)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            approximate = fn.saved_approximate
+            grad_of_grad_output = ops.gelu_backward(grad, self, approximate=approximate)
+        else:
+            grad_of_grad_output = None
+        # self: grad * grad_output * gelu_second(self, approximate)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            approximate = fn.saved_approximate
+            grad_of_self = grad * grad_output * gelu_second(self, approximate)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
+
+
+class SiluBackward0(Node):
+    """silu(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: silu_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.silu_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SiluBackwardBackward0(Node):
+    """silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self')
+    _saved_fields = ('grad_output', 'self')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: silu_backward(grad, self.conj())
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_grad_output = ops.silu_backward(grad, self.conj())
+        else:
+            grad_of_grad_output = None
+        # self: grad * (grad_output * silu_second(self.conj())).conj()
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * (grad_output * silu_second(self.conj())).conj()
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
+
+
+class MishBackward0(Node):
+    """mish(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: mish_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = ops.mish_backward(grad, self)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class MishBackwardBackward0(Node):
+    """mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self')
+    _saved_fields = ('grad_output', 'self')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: mish_backward(grad, self)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_grad_output = ops.mish_backward(grad, self)
+        else:
+            grad_of_grad_output = None
+        # self: grad * grad_output * mish_second(self)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * grad_output * mish_second(self)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
+
+
+class SoftplusBackward0(Node):
+    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_beta', 'saved_threshold')
+    _saved_fields = ('self', 'beta', 'threshold')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: softplus_backward(grad, self, beta, threshold)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            beta = fn.saved_beta
+            threshold = fn.saved_threshold
+            grad_of_self = ops.softplus_backward(grad, self, beta, threshold)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SoftplusBackwardBackward0(Node):
+    """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_beta', 'saved_threshold')
+    _saved_fields = ('grad_output', 'self', 'beta', 'threshold')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: softplus_backward(grad, self, beta, threshold)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            beta = fn.saved_beta
+            threshold = fn.saved_threshold
+            grad_of_grad_output = ops.softplus_backward(grad, self, beta, threshold)
+        else:
+            grad_of_grad_output = None
+        # self: grad * grad_output * softplus_second(self, beta, threshold)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            beta = fn.saved_beta
+            threshold = fn.saved_threshold
+            grad_of_self = grad * grad_output * softplus_second(self, beta, threshold)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
+
+
+class LogSigmoidBackward0(Node):
+    """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
+
+    __slots__ = ('saved_self', 'saved_buffer')
+    _saved_fields = ('self', 'buffer')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: log_sigmoid_backward(grad, self, buffer)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            buffer = fn.saved_buffer
+            if buffer._vc is not None:
+                buffer = unpack(buffer, fn)
+            grad_of_self = ops.log_sigmoid_backward(grad, self, buffer)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_buffer = RELEASED
+
+
+class LogSigmoidBackwardBackward0(Node):
+    """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_buffer')
+    _saved_fields = ('grad_output', 'self', 'buffer')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: log_sigmoid_backward(grad, self, buffer)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            buffer = fn.saved_buffer
+            if buffer._vc is not None:
+                buffer = unpack(buffer, fn)
+            grad_of_grad_output = ops.log_sigmoid_backward(grad, self, buffer)
+        else:
+            grad_of_grad_output = None
+        # self: grad * grad_output * log_sigmoid_second(self)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_self = grad * grad_output * log_sigmoid_second(self)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_buffer = RELEASED
+
+
+class GluBackward0(Node):
+    """glu(Tensor self, int dim=-1) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim')
+    _saved_fields = ('self', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: glu_backward(grad, self, dim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            grad_of_self = ops.glu_backward(grad, self, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class GluBackwardBackward0(Node):
+    """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_dim')
+    _saved_fields = ('grad_output', 'self', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: glu_jvp(grad, self, dim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            grad_of_grad_output = glu_jvp(grad, self, dim)
+        else:
+            grad_of_grad_output = None
+        # self: glu_double_backward(grad, grad_output, self, dim)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            grad_of_self = glu_double_backward(grad, grad_output, self, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = RELEASED
 
 
 class SoftmaxBackward0(Node):

@@ -29,10 +29,10 @@ class AddBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # other: maybe_multiply(grad, alpha)
+        # other: maybe_multiply(grad, alpha.conj())
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = maybe_multiply(grad, alpha)
+            grad_of_other = maybe_multiply(grad, alpha.conjugate())
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)
@@ -54,10 +54,10 @@ class SubBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # other: maybe_multiply(-grad, alpha)
+        # other: maybe_multiply(-grad, alpha.conj())
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = maybe_multiply(-grad, alpha)
+            grad_of_other = maybe_multiply(-grad, alpha.conjugate())
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)
@@ -74,10 +74,10 @@ class RsubBackward0(Node):
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: maybe_multiply(-grad, alpha)
+        # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_self = maybe_multiply(-grad, alpha)
+            grad_of_self = maybe_multiply(-grad, alpha.conjugate())
         else:
             grad_of_self = None
         # other: grad
@@ -99,10 +99,10 @@ class RsubBackward1(Node):
         if grad is None:
             return (None,)
         edges = fn.next_edges
-        # self: maybe_multiply(-grad, alpha)
+        # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_self = maybe_multiply(-grad, alpha)
+            grad_of_self = maybe_multiply(-grad, alpha.conjugate())
         else:
             grad_of_self = None
         return (grad_of_self,)

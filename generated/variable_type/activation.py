@@ -25,19 +25,52 @@ from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
 from gradloom.kernels import activation as kernels_activation
 from gradloom.composite import activation as composite_activation
-from gradloom.formulas.activation import log_softmax_backward_jvp, log_softmax_jvp, softmax_backward_jvp, softmax_jvp
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, log_softmax_jvp, mish_second, silu_second, softmax_backward_jvp, softmax_jvp, softplus_second
 from gradloom.generated.functions.activation import (
+    CeluBackward0,
+    CeluBackward1,
+    EluBackward0,
+    EluBackward1,
+    EluBackwardBackward0,
+    GeluBackward0,
+    GeluBackwardBackward0,
+    GluBackward0,
+    GluBackwardBackward0,
+    HardshrinkBackward0,
+    HardshrinkBackwardBackward0,
+    HardsigmoidBackward0,
+    HardsigmoidBackwardBackward0,
+    HardswishBackward0,
+    HardswishBackwardBackward0,
+    HardtanhBackward0,
+    HardtanhBackwardBackward0,
+    LeakyReluBackward0,
+    LeakyReluBackward1,
+    LeakyReluBackwardBackward0,
+    LogSigmoidBackward0,
+    LogSigmoidBackwardBackward0,
     LogSoftmaxBackward0,
     LogSoftmaxBackwardDataBackward0,
+    MishBackward0,
+    MishBackwardBackward0,
+    PreluKernelBackward0,
+    PreluKernelBackwardBackward0,
     ReluBackward0,
+    SiluBackward0,
+    SiluBackwardBackward0,
     SoftmaxBackward0,
     SoftmaxBackwardDataBackward0,
+    SoftplusBackward0,
+    SoftplusBackwardBackward0,
+    SoftshrinkBackward0,
+    SoftshrinkBackwardBackward0,
     ThresholdBackward0,
     ThresholdBackwardBackward0,
 )
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+log_sigmoid_forward_result = result_class("log_sigmoid_forward", ("output", "buffer", ))
 
 
 def relu(input, *, out=None):
@@ -119,7 +152,7 @@ def relu_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     try:
-        changed = kernels_activation.relu(self_)
+        changed = kernels_activation.relu_(self_)
     except REFUSALS as error:
         raise refusal(error, 'relu', self_) from None
     write_inplace(self_, changed)
@@ -142,6 +175,40 @@ def relu_(input):
 _RELU_ = GuardedOverload("relu_", ((
     'relu_(Tensor self)',
     relu_,
+),))
+
+
+def relu6(input):
+    """relu6(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RELU6(input)
+    return composite_activation.relu6(input)
+
+
+_RELU6 = GuardedOverload("relu6", ((
+    'relu6(Tensor self)',
+    relu6,
+),))
+
+
+def relu6_(input):
+    """relu6_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RELU6_(input)
+    return composite_activation.relu6_(input)
+
+
+_RELU6_ = GuardedOverload("relu6_", ((
+    'relu6_(Tensor self)',
+    relu6_,
 ),))
 
 
@@ -300,17 +367,12 @@ def threshold_backward(grad_output, self, threshold):
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
         grad_output_t = grad_output._tangent
-        self_t = self._tangent
-        if grad_output_t is not None or self_t is not None:
+        if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
-                if grad_output_t is None:
-                    grad_output_t = zeros_for(grad_output)
-                if self_t is None:
-                    self_t = zeros_for(self)
                 self_p = self
-                # result: zeros_like(self_t) + threshold_backward(grad_output_t, self_p, threshold)
-                result_tangent = ops.zeros_like(self_t) + ops.threshold_backward(grad_output_t, self_p, threshold)
+                # result: threshold_backward(grad_output_t, self_p, threshold)
+                result_tangent = ops.threshold_backward(grad_output_t, self_p, threshold)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -322,6 +384,2240 @@ def threshold_backward(grad_output, self, threshold):
 _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
     'threshold_backward(Tensor grad_output, Tensor self, Scalar threshold)',
     threshold_backward,
+),))
+
+
+def hardtanh(input, min_val=-1, max_val=1, *, out=None):
+    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDTANH(input, min_val, max_val, out=out)
+    if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
+        return _HARDTANH(input, min_val, max_val, out=out)
+    if out is not None:
+        return write_out(hardtanh, (input, min_val, max_val), out)
+    try:
+        result_ = kernels_activation.hardtanh(self_, min_val, max_val)
+    except REFUSALS as error:
+        raise refusal(error, 'hardtanh', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(HardtanhBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_min_val = min_val
+            fn.saved_max_val = max_val
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.hardtanh_backward(self_t.conj(), self_p, min_val, max_val).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDTANH = GuardedOverload("hardtanh", ((
+    'hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor? out=None)',
+    hardtanh,
+),))
+
+
+def hardtanh_(input, min_val=-1, max_val=1):
+    """hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDTANH_(input, min_val, max_val)
+    if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
+        return _HARDTANH_(input, min_val, max_val)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(HardtanhBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_min_val = min_val
+        fn.saved_max_val = max_val
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    try:
+        changed = kernels_activation.hardtanh(self_, min_val, max_val)
+    except REFUSALS as error:
+        raise refusal(error, 'hardtanh', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.hardtanh_backward(self_t.conj(), self_p, min_val, max_val).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_HARDTANH_ = GuardedOverload("hardtanh_", ((
+    'hardtanh_(Tensor self, Scalar min_val=-1, Scalar max_val=1)',
+    hardtanh_,
+),))
+
+
+def hardtanh_backward(grad_output, self, min_val, max_val):
+    """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _HARDTANH_BACKWARD(grad_output, self, min_val, max_val)
+    if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
+        return _HARDTANH_BACKWARD(grad_output, self, min_val, max_val)
+    result_ = kernels_activation.hardtanh_backward(grad_output_, self_, min_val, max_val)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(HardtanhBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
+            fn.saved_min_val = min_val
+            fn.saved_max_val = max_val
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: hardtanh_backward(grad_output_t, self_p, min_val, max_val)
+                result_tangent = ops.hardtanh_backward(grad_output_t, self_p, min_val, max_val)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
+    'hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val)',
+    hardtanh_backward,
+),))
+
+
+def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
+    """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ELU(input, alpha, scale, input_scale, out=out)
+    if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS:
+        return _ELU(input, alpha, scale, input_scale, out=out)
+    if out is not None:
+        return write_out(elu, (input, alpha, scale, input_scale), out)
+    try:
+        result_ = kernels_activation.elu(self_, alpha, scale, input_scale)
+    except REFUSALS as error:
+        raise refusal(error, 'elu', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(EluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_alpha = alpha
+            fn.saved_scale = scale
+            fn.saved_input_scale = input_scale
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.elu_backward(self_t.conj(), alpha, scale, input_scale, False, self_p).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ELU = GuardedOverload("elu", ((
+    'elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor? out=None)',
+    elu,
+),))
+
+
+def elu_(input, alpha=1, scale=1, input_scale=1):
+    """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ELU_(input, alpha, scale, input_scale)
+    if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS:
+        return _ELU_(input, alpha, scale, input_scale)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(EluBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_alpha = alpha
+        fn.saved_scale = scale
+        fn.saved_input_scale = input_scale
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    try:
+        changed = kernels_activation.elu(self_, alpha, scale, input_scale)
+    except REFUSALS as error:
+        raise refusal(error, 'elu', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: elu_backward(self_t, alpha, scale, input_scale, True, result)
+                result_tangent = ops.elu_backward(self_t, alpha, scale, input_scale, True, input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ELU_ = GuardedOverload("elu_", ((
+    'elu_(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)',
+    elu_,
+),))
+
+
+def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
+    """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
+    try:
+        grad_output_, self_or_result_ = grad_output._array, self_or_result._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result)
+    if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS or is_result.__class__ is not bool:
+        return _ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result)
+    result_ = kernels_activation.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self_or_result = self_or_result._edge or gradient_edge(self_or_result)
+        if edge_grad_output is not NO_EDGE or edge_self_or_result is not NO_EDGE:
+            needs_self_or_result = edge_self_or_result is not NO_EDGE
+            fn = new(EluBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self_or_result)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self_or_result else None
+            fn.saved_alpha = alpha
+            fn.saved_scale = scale
+            fn.saved_input_scale = input_scale
+            fn.saved_is_result = is_result
+            fn.saved_self_or_result = self_or_result if self_or_result._vc is None and not flags else save(self_or_result)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_or_result_t = self_or_result._tangent
+        if grad_output_t is not None or self_or_result_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_or_result_t is None:
+                    self_or_result_t = zeros_for(self_or_result)
+                self_or_result_p = self_or_result
+                grad_output_p = grad_output
+                # result: elu_backward(grad_output_t, alpha, scale, input_scale, is_result, self_or_result_p) + self_or_result_t * grad_output_p * elu_second(self_or_result_p, alpha, scale, input_scale, is_result)
+                result_tangent = ops.elu_backward(grad_output_t, alpha, scale, input_scale, is_result, self_or_result_p) + self_or_result_t * grad_output_p * elu_second(self_or_result_p, alpha, scale, input_scale, is_result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ELU_BACKWARD = GuardedOverload("elu_backward", ((
+    'elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result)',
+    elu_backward,
+),))
+
+
+def selu(input):
+    """selu(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SELU(input)
+    return composite_activation.selu(input)
+
+
+_SELU = GuardedOverload("selu", ((
+    'selu(Tensor self)',
+    selu,
+),))
+
+
+def selu_(input):
+    """selu_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SELU_(input)
+    return composite_activation.selu_(input)
+
+
+_SELU_ = GuardedOverload("selu_", ((
+    'selu_(Tensor self)',
+    selu_,
+),))
+
+
+def celu(input, alpha=1.0, *, out=None):
+    """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CELU(input, alpha, out=out)
+    if alpha.__class__ not in NUMBERS:
+        return _CELU(input, alpha, out=out)
+    if out is not None:
+        return write_out(celu, (input, alpha), out)
+    try:
+        result_ = kernels_activation.celu(self_, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'celu', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CeluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.elu_backward(self_t.conj(), alpha, 1, 1.0 / alpha, False, self_p).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_CELU = GuardedOverload("celu", ((
+    'celu(Tensor self, Scalar alpha=1.0, *, Tensor? out=None)',
+    celu,
+),))
+
+
+def celu_(input, alpha=1.0):
+    """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CELU_(input, alpha)
+    if alpha.__class__ not in NUMBERS:
+        return _CELU_(input, alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CeluBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    try:
+        changed = kernels_activation.celu(self_, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'celu', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: elu_backward(self_t, alpha, 1, 1.0 / alpha, True, result)
+                result_tangent = ops.elu_backward(self_t, alpha, 1, 1.0 / alpha, True, input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_CELU_ = GuardedOverload("celu_", ((
+    'celu_(Tensor self, Scalar alpha=1.0)',
+    celu_,
+),))
+
+
+def leaky_relu(input, negative_slope=0.01, *, out=None):
+    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LEAKY_RELU(input, negative_slope, out=out)
+    if negative_slope.__class__ not in NUMBERS:
+        return _LEAKY_RELU(input, negative_slope, out=out)
+    if out is not None:
+        return write_out(leaky_relu, (input, negative_slope), out)
+    try:
+        result_ = kernels_activation.leaky_relu(self_, negative_slope)
+    except REFUSALS as error:
+        raise refusal(error, 'leaky_relu', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LeakyReluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_negative_slope = negative_slope
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.leaky_relu_backward(self_t.conj(), self_p, negative_slope, False).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LEAKY_RELU = GuardedOverload("leaky_relu", ((
+    'leaky_relu(Tensor self, Scalar negative_slope=0.01, *, Tensor? out=None)',
+    leaky_relu,
+),))
+
+
+def leaky_relu_(input, negative_slope=0.01):
+    """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LEAKY_RELU_(input, negative_slope)
+    if negative_slope.__class__ not in NUMBERS:
+        return _LEAKY_RELU_(input, negative_slope)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(LeakyReluBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_negative_slope = negative_slope
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    try:
+        changed = kernels_activation.leaky_relu(self_, negative_slope)
+    except REFUSALS as error:
+        raise refusal(error, 'leaky_relu', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: leaky_relu_backward(self_t, result, negative_slope, True)
+                result_tangent = ops.leaky_relu_backward(self_t, input, negative_slope, True)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
+    'leaky_relu_(Tensor self, Scalar negative_slope=0.01)',
+    leaky_relu_,
+),))
+
+
+def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+    """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _LEAKY_RELU_BACKWARD(grad_output, self, negative_slope, self_is_result)
+    if negative_slope.__class__ not in NUMBERS or self_is_result.__class__ is not bool:
+        return _LEAKY_RELU_BACKWARD(grad_output, self, negative_slope, self_is_result)
+    result_ = kernels_activation.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(LeakyReluBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
+            fn.saved_negative_slope = negative_slope
+            fn.saved_self_is_result = self_is_result
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: leaky_relu_backward(grad_output_t, self_p, negative_slope, self_is_result)
+                result_tangent = ops.leaky_relu_backward(grad_output_t, self_p, negative_slope, self_is_result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", ((
+    'leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result)',
+    leaky_relu_backward,
+),))
+
+
+def prelu(input, weight):
+    """prelu(Tensor self, Tensor weight) -> Tensor"""
+    try:
+        self_, weight_ = input._array, weight._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PRELU(input, weight)
+    return composite_activation.prelu(input, weight)
+
+
+_PRELU = GuardedOverload("prelu", ((
+    'prelu(Tensor self, Tensor weight)',
+    prelu,
+),))
+
+
+def _prelu_kernel(input, weight):
+    """_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
+    try:
+        self_, weight_ = input._array, weight._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __PRELU_KERNEL(input, weight)
+    result_ = kernels_activation.prelu(self_, weight_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_weight = weight._edge or gradient_edge(weight)
+        if edge_self is not NO_EDGE or edge_weight is not NO_EDGE:
+            fn = new(PreluKernelBackward0)
+            fn.next_edges = (edge_self, edge_weight)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        weight_t = weight._tangent
+        if self_t is not None or weight_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                self_p = input
+                weight_p = weight
+                # result: where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
+                result_tangent = ops.where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
+    '_prelu_kernel(Tensor self, Tensor weight)',
+    _prelu_kernel,
+),))
+
+
+def _prelu_kernel_backward(grad_output, self, weight):
+    """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
+    try:
+        grad_output_, self_, weight_ = grad_output._array, self._array, weight._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return __PRELU_KERNEL_BACKWARD(grad_output, self, weight)
+    result0_, result1_ = kernels_activation.prelu_backward(grad_output_, self_, weight_)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        edge_weight = weight._edge or gradient_edge(weight)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE or edge_weight is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            needs_self = edge_self is not NO_EDGE
+            needs_weight = edge_weight is not NO_EDGE
+            fn = new(PreluKernelBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self, edge_weight)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_weight else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_grad_output else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
+            result0._edge = (fn, 0)
+            result1._edge = (fn, 1)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        weight_t = weight._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or weight_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                weight_p = weight
+                grad_output_p = grad_output
+                # result0: where(self_p >= 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
+                result0_tangent = ops.where(self_p >= 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
+                # result1: where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
+                result1_tangent = ops.where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result0, result0_tangent)
+            set_tangent(result1, result1_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+__PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
+    '_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight)',
+    _prelu_kernel_backward,
+),))
+
+
+def hardsigmoid(input, *, out=None):
+    """hardsigmoid(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDSIGMOID(input, out=out)
+    if out is not None:
+        return write_out(hardsigmoid, (input,), out)
+    try:
+        result_ = kernels_activation.hardsigmoid(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'hardsigmoid', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(HardsigmoidBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (ops.hardsigmoid_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSIGMOID = GuardedOverload("hardsigmoid", ((
+    'hardsigmoid(Tensor self, *, Tensor? out=None)',
+    hardsigmoid,
+),))
+
+
+def hardsigmoid_(input):
+    """hardsigmoid_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDSIGMOID_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(HardsigmoidBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    try:
+        changed = kernels_activation.hardsigmoid(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'hardsigmoid', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.hardsigmoid_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_HARDSIGMOID_ = GuardedOverload("hardsigmoid_", ((
+    'hardsigmoid_(Tensor self)',
+    hardsigmoid_,
+),))
+
+
+def hardsigmoid_backward(grad_output, self):
+    """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _HARDSIGMOID_BACKWARD(grad_output, self)
+    result_ = kernels_activation.hardsigmoid_backward(grad_output_, self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(HardsigmoidBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: hardsigmoid_backward(grad_output_t, self_p)
+                result_tangent = ops.hardsigmoid_backward(grad_output_t, self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
+    'hardsigmoid_backward(Tensor grad_output, Tensor self)',
+    hardsigmoid_backward,
+),))
+
+
+def hardswish(input, *, out=None):
+    """hardswish(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDSWISH(input, out=out)
+    if out is not None:
+        return write_out(hardswish, (input,), out)
+    result_ = kernels_activation.hardswish(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(HardswishBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (ops.hardswish_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSWISH = GuardedOverload("hardswish", ((
+    'hardswish(Tensor self, *, Tensor? out=None)',
+    hardswish,
+),))
+
+
+def hardswish_(input):
+    """hardswish_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDSWISH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(HardswishBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_activation.hardswish(self_))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.hardswish_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_HARDSWISH_ = GuardedOverload("hardswish_", ((
+    'hardswish_(Tensor self)',
+    hardswish_,
+),))
+
+
+def hardswish_backward(grad_output, self):
+    """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _HARDSWISH_BACKWARD(grad_output, self)
+    result_ = kernels_activation.hardswish_backward(grad_output_, self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(HardswishBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: hardswish_backward(grad_output_t, self_p) + hardswish_double_backward(self_t * grad_output_p, self_p)
+                result_tangent = ops.hardswish_backward(grad_output_t, self_p) + hardswish_double_backward(self_t * grad_output_p, self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", ((
+    'hardswish_backward(Tensor grad_output, Tensor self)',
+    hardswish_backward,
+),))
+
+
+def hardshrink(input, lambd=0.5, *, out=None):
+    """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HARDSHRINK(input, lambd, out=out)
+    if lambd.__class__ not in NUMBERS:
+        return _HARDSHRINK(input, lambd, out=out)
+    if out is not None:
+        return write_out(hardshrink, (input, lambd), out)
+    try:
+        result_ = kernels_activation.hardshrink(self_, lambd)
+    except REFUSALS as error:
+        raise refusal(error, 'hardshrink', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(HardshrinkBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_lambd = lambd
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.hardshrink_backward(self_t.conj(), self_p, lambd).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSHRINK = GuardedOverload("hardshrink", ((
+    'hardshrink(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)',
+    hardshrink,
+),))
+
+
+def hardshrink_backward(grad_out, self, lambd):
+    """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
+    try:
+        grad_out_, self_ = grad_out._array, self._array
+    except AttributeError:
+        grad_out_ = None
+    if grad_out_ is None:
+        return _HARDSHRINK_BACKWARD(grad_out, self, lambd)
+    if lambd.__class__ not in NUMBERS:
+        return _HARDSHRINK_BACKWARD(grad_out, self, lambd)
+    result_ = kernels_activation.shrink_backward(grad_out_, self_, lambd)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_out = grad_out._edge or gradient_edge(grad_out)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_out is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_out = edge_grad_out is not NO_EDGE
+            fn = new(HardshrinkBackwardBackward0)
+            fn.next_edges = (edge_grad_out, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_out else None
+            fn.saved_lambd = lambd
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_out_t = grad_out._tangent
+        if grad_out_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: hardshrink_backward(grad_out_t, self_p, lambd)
+                result_tangent = ops.hardshrink_backward(grad_out_t, self_p, lambd)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
+    'hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd)',
+    hardshrink_backward,
+),))
+
+
+def softshrink(input, lambd=0.5, *, out=None):
+    """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SOFTSHRINK(input, lambd, out=out)
+    if lambd.__class__ not in NUMBERS:
+        return _SOFTSHRINK(input, lambd, out=out)
+    if out is not None:
+        return write_out(softshrink, (input, lambd), out)
+    try:
+        result_ = kernels_activation.softshrink(self_, lambd)
+    except REFUSALS as error:
+        raise refusal(error, 'softshrink', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SoftshrinkBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_lambd = lambd
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.softshrink_backward(self_t.conj(), self_p, lambd).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFTSHRINK = GuardedOverload("softshrink", ((
+    'softshrink(Tensor self, Scalar lambd=0.5, *, Tensor? out=None)',
+    softshrink,
+),))
+
+
+def softshrink_backward(grad_output, self, lambd):
+    """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SOFTSHRINK_BACKWARD(grad_output, self, lambd)
+    if lambd.__class__ not in NUMBERS:
+        return _SOFTSHRINK_BACKWARD(grad_output, self, lambd)
+    result_ = kernels_activation.shrink_backward(grad_output_, self_, lambd)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(SoftshrinkBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
+            fn.saved_lambd = lambd
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: softshrink_backward(grad_output_t, self_p, lambd)
+                result_tangent = ops.softshrink_backward(grad_output_t, self_p, lambd)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", ((
+    'softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd)',
+    softshrink_backward,
+),))
+
+
+def gelu(input, *, approximate='none', out=None):
+    """gelu(Tensor self, *, str approximate='none') -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _GELU(input, approximate=approximate, out=out)
+    if approximate.__class__ is not str:
+        return _GELU(input, approximate=approximate, out=out)
+    if out is not None:
+        return write_out(gelu, (input,), out, approximate=approximate)
+    try:
+        result_ = kernels_activation.gelu(self_, approximate)
+    except REFUSALS as error:
+        raise refusal(error, 'gelu', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(GeluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_approximate = approximate
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.gelu_backward(self_t.conj(), self_p, approximate=approximate).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GELU = GuardedOverload("gelu", ((
+    "gelu(Tensor self, *, str approximate='none', Tensor? out=None)",
+    gelu,
+),))
+
+
+def gelu_(input, *, approximate='none'):
+    """gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _GELU_(input, approximate=approximate)
+    if approximate.__class__ is not str:
+        return _GELU_(input, approximate=approximate)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(GeluBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_approximate = approximate
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    try:
+        changed = kernels_activation.gelu(self_, approximate)
+    except REFUSALS as error:
+        raise refusal(error, 'gelu', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = ops.gelu_backward(self_t.conj(), self_p, approximate=approximate).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_GELU_ = GuardedOverload("gelu_", ((
+    "gelu_(Tensor self, *, str approximate='none')",
+    gelu_,
+),))
+
+
+def gelu_backward(grad_output, self, *, approximate='none'):
+    """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _GELU_BACKWARD(grad_output, self, approximate=approximate)
+    if approximate.__class__ is not str:
+        return _GELU_BACKWARD(grad_output, self, approximate=approximate)
+    if grad_output_.dtype is not self_.dtype:
+        grad_output_, self_ = promote((grad_output, self,), ())
+    try:
+        result_ = kernels_activation.gelu_backward(grad_output_, self_, approximate)
+    except REFUSALS as error:
+        raise refusal(error, 'gelu_backward', grad_output_, self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(GeluBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_approximate = approximate
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: gelu_backward(grad_output_t, self_p, approximate=approximate) + self_t * grad_output_p * gelu_second(self_p, approximate)
+                result_tangent = ops.gelu_backward(grad_output_t, self_p, approximate=approximate) + self_t * grad_output_p * gelu_second(self_p, approximate)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GELU_BACKWARD = GuardedOverload("gelu_backward", ((
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none')",
+    gelu_backward,
+),))
+
+
+def silu(input, *, out=None):
+    """silu(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SILU(input, out=out)
+    if out is not None:
+        return write_out(silu, (input,), out)
+    try:
+        result_ = kernels_activation.silu(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'silu', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SiluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (ops.silu_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SILU = GuardedOverload("silu", ((
+    'silu(Tensor self, *, Tensor? out=None)',
+    silu,
+),))
+
+
+def silu_(input):
+    """silu_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SILU_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(SiluBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    try:
+        changed = kernels_activation.silu(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'silu', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.silu_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_SILU_ = GuardedOverload("silu_", ((
+    'silu_(Tensor self)',
+    silu_,
+),))
+
+
+def silu_backward(grad_output, self):
+    """silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SILU_BACKWARD(grad_output, self)
+    if grad_output_.dtype is not self_.dtype:
+        grad_output_, self_ = promote((grad_output, self,), ())
+    try:
+        result_ = kernels_activation.silu_backward(grad_output_, self_)
+    except REFUSALS as error:
+        raise refusal(error, 'silu_backward', grad_output_, self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(SiluBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: silu_backward(grad_output_t, self_p) + self_t.conj() * grad_output_p * silu_second(self_p.conj())
+                result_tangent = ops.silu_backward(grad_output_t, self_p) + self_t.conj() * grad_output_p * silu_second(self_p.conj())
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SILU_BACKWARD = GuardedOverload("silu_backward", ((
+    'silu_backward(Tensor grad_output, Tensor self)',
+    silu_backward,
+),))
+
+
+def mish(input, *, out=None):
+    """mish(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MISH(input, out=out)
+    if out is not None:
+        return write_out(mish, (input,), out)
+    try:
+        result_ = kernels_activation.mish(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'mish', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MishBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (ops.mish_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MISH = GuardedOverload("mish", ((
+    'mish(Tensor self, *, Tensor? out=None)',
+    mish,
+),))
+
+
+def mish_(input):
+    """mish_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MISH_(input)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(MishBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    try:
+        changed = kernels_activation.mish(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'mish', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_element_wise
+                result_tangent = (ops.mish_backward(self_t.conj(), self_p)).conj()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_MISH_ = GuardedOverload("mish_", ((
+    'mish_(Tensor self)',
+    mish_,
+),))
+
+
+def mish_backward(grad_output, self):
+    """mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _MISH_BACKWARD(grad_output, self)
+    result_ = kernels_activation.mish_backward(grad_output_, self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(MishBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: mish_backward(grad_output_t, self_p) + self_t * grad_output_p * mish_second(self_p)
+                result_tangent = ops.mish_backward(grad_output_t, self_p) + self_t * grad_output_p * mish_second(self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MISH_BACKWARD = GuardedOverload("mish_backward", ((
+    'mish_backward(Tensor grad_output, Tensor self)',
+    mish_backward,
+),))
+
+
+def softplus(input, beta=1, threshold=20, *, out=None):
+    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SOFTPLUS(input, beta, threshold, out=out)
+    if beta.__class__ not in NUMBERS or threshold.__class__ not in NUMBERS:
+        return _SOFTPLUS(input, beta, threshold, out=out)
+    if out is not None:
+        return write_out(softplus, (input, beta, threshold), out)
+    try:
+        result_ = kernels_activation.softplus(self_, beta, threshold)
+    except REFUSALS as error:
+        raise refusal(error, 'softplus', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SoftplusBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_beta = beta
+            fn.saved_threshold = threshold
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = ops.softplus_backward(self_t.conj(), self_p, beta, threshold).conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFTPLUS = GuardedOverload("softplus", ((
+    'softplus(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor? out=None)',
+    softplus,
+),))
+
+
+def softplus_backward(grad_output, self, beta, threshold):
+    """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SOFTPLUS_BACKWARD(grad_output, self, beta, threshold)
+    if beta.__class__ not in NUMBERS or threshold.__class__ not in NUMBERS:
+        return _SOFTPLUS_BACKWARD(grad_output, self, beta, threshold)
+    result_ = kernels_activation.softplus_backward(grad_output_, self_, beta, threshold)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(SoftplusBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_beta = beta
+            fn.saved_threshold = threshold
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: softplus_backward(grad_output_t, self_p, beta, threshold) + self_t * grad_output_p * softplus_second(self_p, beta, threshold)
+                result_tangent = ops.softplus_backward(grad_output_t, self_p, beta, threshold) + self_t * grad_output_p * softplus_second(self_p, beta, threshold)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", ((
+    'softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold)',
+    softplus_backward,
+),))
+
+
+def log_sigmoid(input, *, out=None):
+    """log_sigmoid(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG_SIGMOID(input, out=out)
+    if out is not None:
+        return write_out(log_sigmoid, (input,), out)
+    return composite_activation.log_sigmoid(input)
+
+
+_LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
+    'log_sigmoid(Tensor self, *, Tensor? out=None)',
+    log_sigmoid,
+),))
+
+
+def log_sigmoid_forward(input):
+    """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOG_SIGMOID_FORWARD(input)
+    output_, buffer_ = kernels_activation.log_sigmoid_forward(self_)
+    output = None if output_ is None else ops.wrap(output_)
+    buffer = None if buffer_ is None else ops.wrap(buffer_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LogSigmoidBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (output_.shape, output_.dtype)
+            output._edge = (fn, 0)
+            fn.saved_buffer = SavedVariable(buffer, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # output: log_sigmoid_backward(self_t, self_p, buffer)
+                output_tangent = ops.log_sigmoid_backward(self_t, self_p, buffer)
+            finally:
+                state.flags = flags
+            set_tangent(output, output_tangent)
+    if flags & INFERENCE:
+        mark_inference((output, buffer,))
+    return log_sigmoid_forward_result((output, buffer))
+
+
+_LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
+    'log_sigmoid_forward(Tensor self)',
+    log_sigmoid_forward,
+),))
+
+
+def log_sigmoid_backward(grad_output, self, buffer):
+    """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
+    try:
+        grad_output_, self_, buffer_ = grad_output._array, self._array, buffer._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _LOG_SIGMOID_BACKWARD(grad_output, self, buffer)
+    result_ = kernels_activation.log_sigmoid_backward(grad_output_, self_, buffer_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            needs_self = edge_self is not NO_EDGE
+            fn = new(LogSigmoidBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_buffer = (buffer if buffer._vc is None and not flags else save(buffer)) if needs_grad_output else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: log_sigmoid_backward(grad_output_t, self_p, buffer) + self_t * grad_output_p * log_sigmoid_second(self_p)
+                result_tangent = ops.log_sigmoid_backward(grad_output_t, self_p, buffer) + self_t * grad_output_p * log_sigmoid_second(self_p)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", ((
+    'log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer)',
+    log_sigmoid_backward,
+),))
+
+
+def glu(input, dim, *, out=None):
+    """glu(Tensor self, int dim=-1) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(glu, (input, dim), out)
+    result_ = kernels_activation.glu(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(GluBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: glu_jvp(self_t, self_p, dim)
+                result_tangent = glu_jvp(self_t, self_p, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
+    """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor"""
+    try:
+        grad_output_, self_ = grad_output._array, self._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _GLU_BACKWARD(grad_output, self, dim, axis=axis)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _GLU_BACKWARD(grad_output, self, dim, axis=axis)
+    result_ = kernels_activation.glu_backward(grad_output_, self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(GluBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: glu_backward(grad_output_t, self_p, dim) + glu_double_backward(self_t, grad_output_p, self_p, dim)
+                result_tangent = ops.glu_backward(grad_output_t, self_p, dim) + glu_double_backward(self_t, grad_output_p, self_p, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_GLU_BACKWARD = GuardedOverload("glu_backward", ((
+    'glu_backward(Tensor grad_output, Tensor self, int dim)',
+    glu_backward,
 ),))
 
 
@@ -548,3 +2844,13 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+def special_softmax(input, dim, dtype):
+    """special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    return composite_activation.softmax(input, dim, dtype)
+
+
+def special_log_softmax(input, dim, dtype):
+    """special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return composite_activation.log_softmax(input, dim, dtype)

@@ -485,7 +485,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = maybe_multiply(-self_t.conj(), alpha).conj()
+                result_tangent = maybe_multiply(-self_t.conj(), alpha.conjugate()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -8,8 +8,8 @@ from .. import _operators as ops
 
 
 def maybe_multiply(tensor, scalar):
-    """`tensor * conj(scalar)` for a real or complex number, without the multiplication if it is 1."""
-    return tensor if scalar == 1 else tensor * scalar.conjugate()
+    """`tensor * scalar`, without the multiplication if the number is 1."""
+    return tensor if scalar == 1 else tensor * scalar
 
 
 def conj_number(value):

@@ -1,8 +1,12 @@
-"""Half precision: what float16 and bfloat16 are computed in."""
+"""What floating kernels compute in: halves in float32, 0-dim arrays as arrays, overflow without warnings."""
 
 from __future__ import annotations
 
+from functools import wraps
+
 import numpy as np
+
+from ._refuse import not_implemented
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -16,3 +20,40 @@ def widen(a: np.ndarray) -> np.ndarray:
     """Halves as float32; any other array unchanged."""
     dtype = a.dtype
     return a.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
+
+
+def floating(name: str, kinds: str = "f"):
+    """Decorates an elementwise kernel that is written for float32 and float64 arrays with dimensions.
+
+    The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the result gets it.
+
+    Args:
+        name: PyTorch's name of the kernel, for the NotImplementedError about other dtypes.
+        kinds: the `dtype.kind`s that the kernel takes.
+    """
+    def decorate(kernel):
+        @wraps(kernel)
+        def checked(self, *rest):
+            dtype = self.dtype
+            if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
+                return kernel(self, *rest)
+            half = is_half(dtype)
+            if not half and dtype.kind not in kinds:
+                raise not_implemented(name, self)
+            arrays = [a for a in (self, *rest) if a.__class__ is np.ndarray]
+            scalar = all(a.ndim == 0 for a in arrays)
+            values = [_prepared(a, half) for a in (self, *rest)]
+            found = kernel(*values)
+            if scalar:
+                found = found.reshape(())
+            return found.astype(dtype) if half else found
+        return np.errstate(all="ignore")(checked)
+    return decorate
+
+
+def _prepared(value, half: bool):
+    if value.__class__ is not np.ndarray:
+        return value
+    if half:
+        value = widen(value)
+    return value if value.ndim else value.reshape(1)

@@ -1,57 +1,21 @@
-"""Activations: ReLU and its relatives, softmax and log-softmax."""
+"""Activations, and softmax and log-softmax.
+
+What is made of straight pieces is in _piecewise.py, what is made of exponentials in _smooth.py.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ._piecewise import (  # noqa: F401
+    hardshrink, hardsigmoid, hardsigmoid_backward, hardswish, hardswish_backward, hardtanh, hardtanh_backward, leaky_relu,
+    leaky_relu_backward, prelu, prelu_backward, relu, relu_, rrelu_with_noise_backward, shrink_backward, softshrink,
+    threshold, threshold_backward)
 from ._precision import widen
-
-
-def relu(self: np.ndarray) -> np.ndarray:
-    """max(self, 0); NaN stays."""
-    if self.dtype.kind == "b":
-        raise RuntimeError("Boolean inputs not supported for relu")
-    if self.dtype.kind == "c":
-        raise NotImplementedError("clamp is not supported for complex types")
-    return np.maximum(self, self.dtype.type(0))
-
-
-def threshold(self: np.ndarray, threshold, value) -> np.ndarray:
-    """`self` where it is above `threshold` (or NaN), `value` elsewhere."""
-    if self.dtype.kind == "b":
-        raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
-    low, fill = as_type(threshold, self.dtype), as_type(value, self.dtype)
-    return np.where(self <= low, fill, self)
-
-
-def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> np.ndarray:
-    """`grad_output` where `self` is above `threshold` (or NaN), 0 elsewhere."""
-    low = as_type(threshold, self.dtype)
-    return keep_where(grad_output, self > low if self.dtype.kind in "iub" else ~(self <= low))
-
-
-def keep_where(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """`values` where `mask` holds, 0 elsewhere, also instead of infinities and NaNs.
-
-    A product of the bits and the mask: `np.where` would branch at every element and mispredict half of them.
-    """
-    if values.dtype.itemsize > 8:
-        return np.where(mask, values, values.dtype.type(0))
-    bits = values.view(f"i{values.dtype.itemsize}")
-    return np.multiply(bits, mask, dtype=bits.dtype).view(values.dtype)
-
-
-def as_type(number, dtype: np.dtype) -> np.generic:
-    """A Python number as NumPy's scalar of a dtype, integers truncated and wrapped.
-
-    Raises:
-        RuntimeError: for a complex number and a dtype that is not complex.
-    """
-    kind = dtype.kind
-    if number.__class__ is complex and kind != "c":
-        raise RuntimeError("value cannot be converted to type float without overflow")
-    return np.int64(int(number)).astype(dtype) if kind in "iu" else dtype.type(number)
+from ._refuse import not_implemented
+from ._smooth import (  # noqa: F401
+    celu, elu, elu_backward, gelu, gelu_backward, glu, glu_backward, log_sigmoid_backward, log_sigmoid_forward, mish,
+    mish_backward, silu, silu_backward, softplus, softplus_backward)
 
 
 @np.errstate(all="ignore")
@@ -87,8 +51,7 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
     if self.dtype.kind not in "fV":
         last = "_lastdim" if dim in (-1, ndim - 1) else ""
-        raise NotImplementedError(f"\"{name}{last}_kernel_impl\" not implemented for "
-                                  f"'{scalar_type_name(TYPE_OF[self.dtype])}'")
+        raise not_implemented(f"{name}{last}_kernel_impl", self)
     return widen(self)
 
 
