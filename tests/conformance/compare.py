@@ -115,6 +115,16 @@ def values_differ(expected: np.ndarray, actual: np.ndarray, name: str,
     return _describe(expected, actual, wrong, np.where(wrong, np.nan_to_num(error, nan=np.inf), -1.0))
 
 
+def further_off(truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]) -> bool:
+    """Whether some value of `ours` is further from `truth` than the tolerance and than twice the error of `theirs`.
+    What is not finite must be as theirs."""
+    truth, theirs, ours = (array.astype(np.float64) for array in (truth, theirs, ours))
+    with np.errstate(all="ignore"):
+        same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        allowed = np.maximum(2 * np.abs(theirs - truth), tolerance[1] + tolerance[0] * np.abs(truth))
+        return bool((~same & ~(np.abs(ours - truth) <= allowed)).any())
+
+
 def _describe(expected: np.ndarray, actual: np.ndarray, wrong: np.ndarray, error: np.ndarray) -> str:
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
     place = f" at {tuple(int(i) for i in worst)}" if worst else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 #: Names without their variant. What is not named here goes by prefix, then by the class of its OpInfo.
@@ -77,11 +79,36 @@ _PREFIXES = (("linalg.", "linalg"), ("fft.", "fft"), ("special.", "special"), ("
 _WORDS = (("_pool", "pool"), ("_unpool", "pool"), ("_loss", "loss"))
 _CLASSES = {"BinaryUfuncInfo": "elementwise", "UnaryUfuncInfo": "elementwise", "ReductionOpInfo": "reduction"}
 
-FAMILIES = (*_MEMBERS, "other")
+_YAML = Path(__file__).parents[2] / "native_functions.yaml"
+_BANNER = re.compile(r"# == (\w+) ==\s*$")
+_ENTRY = re.compile(r"- func: (\w+)")
+
+
+def banners(path: Path = _YAML) -> dict[str, str]:
+    """Operator name -> family, as the banners in native_functions.yaml have it; empty without the file."""
+    found, family = {}, ""
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        banner, entry = _BANNER.match(line), _ENTRY.match(line)
+        if banner:
+            family = banner[1]
+        elif entry and family:
+            found.setdefault(entry[1], family)
+    return found
+
+
+_IN_YAML = banners()
+FAMILIES = tuple(dict.fromkeys((*_MEMBERS, *_IN_YAML.values(), "other")))
 
 
 def family_of(op: Any) -> str:
-    """The family of an OpInfo. `view_copy` is where `view` is."""
+    """The family of an OpInfo: the one under whose banner gradloom has the operator, or else by PyTorch's name."""
+    plain = op.name.removeprefix("nn.functional.").removeprefix("torch.ops.aten.")
+    in_yaml = _IN_YAML.get(plain.replace(".", "_")) or _IN_YAML.get(plain)
+    return in_yaml or by_name(op)
+
+
+def by_name(op: Any) -> str:
+    """The family of an OpInfo by its name alone. `view_copy` is where `view` is."""
     for name in (op.full_name, op.name, op.name.removesuffix("_copy")):
         if name in _FAMILY:
             return _FAMILY[name]

@@ -7,6 +7,7 @@ of a stage is one sample at one dtype; a check that the reference itself refuses
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 import warnings
 import zlib
@@ -25,16 +26,16 @@ from .results import ABSENT, STAGES, OpResult
 
 #: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.
 SAMPLES = {
-    "float64": dict(forward=16, backward=8, double_backward=4, forward_mode=6, inplace=4, out=3, variants=2),
-    "float32": dict(forward=8, backward=3, double_backward=1, forward_mode=2, inplace=1, out=1),
-    "complex128": dict(forward=6, backward=4, double_backward=2, forward_mode=3, inplace=1, out=1),
-    "int64": dict(forward=6, inplace=2, out=1, variants=1),
-    "bool": dict(forward=4, inplace=1, out=1),
-    "bfloat16": dict(forward=4, backward=2, inplace=1, out=1),
+    "float64": dict(forward=40, backward=16, double_backward=6, forward_mode=12, inplace=8, out=5, variants=2),
+    "float32": dict(forward=16, backward=6, double_backward=2, forward_mode=3, inplace=2, out=2),
+    "complex128": dict(forward=16, backward=8, double_backward=3, forward_mode=5, inplace=2, out=2),
+    "int64": dict(forward=16, inplace=4, out=2, variants=1),
+    "bool": dict(forward=8, inplace=2, out=1),
+    "bfloat16": dict(forward=8, backward=3, inplace=1, out=1),
 }
 #: Samples of one operator and dtype that are drawn from the database, of which those above are picked evenly.
-DRAWN = 60
-ERROR_SAMPLES = 12
+DRAWN = 120
+ERROR_SAMPLES = 30
 #: Samples with more elements than this are left out: a pure Python library is here to be right, not to be fast.
 LARGEST = 100_000
 
@@ -121,18 +122,32 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
 
 def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult) -> list[tuple[str, Any]]:
     """Named samples of one dtype, with a non-contiguous copy of the first; always the same for one PyTorch."""
-    seed_all(zlib.crc32(op.full_name.encode()))
     drawn = []
     try:
-        for index, sample in enumerate(op.sample_inputs("cpu", kind, requires_grad=requires_grad)):
+        for index, sample in enumerate(draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)):
             drawn.append((str(index), sample))
-            if index + 1 == DRAWN:
-                break
         if drawn:
             drawn.insert(1, (f"{drawn[0][0]} non-contiguous", drawn[0][1].noncontiguous()))
     except Exception as error:  # a sampler that needs hardware or a package that is not here
         result.note(f"{dtype_name(kind)} samples: {type(error).__name__}: {error}")
     return drawn
+
+
+def draw(op: Any, count: int, generate: Callable, *arguments: Any) -> Iterator[Any]:
+    """At most `count` items that a generator function of the database gives, each from the same seed.
+
+    The database's own iterator does this too, but looks through the source of every calling frame to name the test.
+    """
+    seed = zlib.crc32(op.full_name.encode())
+    seed_all(seed)
+    source = iter(generate(*arguments))
+    try:
+        for item in itertools.islice(source, count):
+            yield item
+            seed_all(seed)
+    finally:
+        # A generator that is left alone would be closed while something else runs, and restores grad mode then.
+        getattr(source, "close", lambda: None)()
 
 
 def spread(length: int, count: int) -> list[int]:
@@ -165,9 +180,8 @@ def _run_errors(op: Any, function: Callable, candidate: Library, result: OpResul
     """Inputs that PyTorch refuses must be refused with the same class of exception."""
     if op.error_inputs_func is None:
         return
-    seed_all(zlib.crc32(op.full_name.encode()))
     try:
-        drawn = [item for _, item in zip(range(ERROR_SAMPLES), op.error_inputs("cpu"))]
+        drawn = list(draw(op, ERROR_SAMPLES, op.error_inputs_func, op, "cpu"))
     except Exception as error:
         result.note(f"error inputs: {type(error).__name__}: {error}")
         return

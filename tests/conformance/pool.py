@@ -119,6 +119,9 @@ def _serve(connection: Connection, tasks: Sequence[Task]) -> None:
 
     faulthandler.disable()  # a crash is reported as a miss; its traceback would only fill the terminal
     torch.set_num_threads(1)
+    for accelerator in (torch.cuda, torch.xpu, torch.mtia):
+        # Each seeding of PyTorch would format the whole call stack for accelerators that nothing here uses.
+        accelerator.manual_seed_all = lambda seed: None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     place: Any = ("", "")
 
