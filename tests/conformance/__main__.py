@@ -13,7 +13,8 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status 0 where every miss is known and every known miss misses, 1 elsewhere, 2 for a wrong call."""
+    """Exit status 0 where every miss is known and every known miss misses, 1 elsewhere, 2 for a wrong
+    call."""
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
@@ -27,8 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(session.ALL_STAGES)}")
     selection = session.Selection(
-        names=tuple(given.ops or ()), families=tuple(given.family or ()), kinds=tuple(given.kind),
-        stages=tuple(given.only or session.ALL_STAGES), limit=given.limit, samples=given.samples)
+        names=tuple(given.ops or ()),
+        families=tuple(given.family or ()),
+        kinds=tuple(given.kind),
+        stages=tuple(given.only or session.ALL_STAGES),
+        limit=given.limit,
+        samples=given.samples,
+    )
     candidate = session.load_candidate(given.candidate)
     tasks = session.all_tasks(candidate, selection)
     if not tasks:
@@ -41,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         if sys.stderr.isatty():
             print(f"\r\033[K{done}/{len(tasks)} {result.name}", end="", file=sys.stderr, flush=True)
 
-    run = session.run(candidate, selection, jobs=given.jobs, time_per_op=given.time_per_op, known=given.known, told=told)
+    run = session.run(
+        candidate, selection, jobs=given.jobs, time_per_op=given.time_per_op, known=given.known, told=told
+    )
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     print(report.text(run))
@@ -59,21 +67,40 @@ def _parser() -> argparse.ArgumentParser:
     from .known import DEFAULT_PATH, KINDS
 
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    parser.add_argument("--ops", nargs="+", metavar="NAME", help="names such as add, linalg.svd, nn.Linear, optim.SGD, "
-                        "or patterns such as 'nn.functional.*'")
-    parser.add_argument("--family", action="append", metavar="F", help="one family of operators; may be repeated")
+    parser.add_argument(
+        "--ops",
+        nargs="+",
+        metavar="NAME",
+        help="names such as add, linalg.svd, nn.Linear, optim.SGD, or patterns such as 'nn.functional.*'",
+    )
+    parser.add_argument(
+        "--family", action="append", metavar="F", help="one family of operators; may be repeated"
+    )
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS), help="parts of the database")
-    parser.add_argument("--only", type=lambda text: text.split(","), metavar="STAGES", help="such as forward,backward")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), metavar="STAGES", help="such as forward,backward"
+    )
     parser.add_argument("--candidate", default="gradloom", help="the module to check (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: %(default)s)")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N of the names that are selected")
     parser.add_argument("--samples", type=int, metavar="N", help="at most N samples for each stage and dtype")
-    parser.add_argument("--time-per-op", type=float, default=60.0, metavar="S",
-                        help="seconds after which one name is given up (default: %(default)s)")
+    parser.add_argument(
+        "--time-per-op",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="seconds after which one name is given up (default: %(default)s)",
+    )
     parser.add_argument("--known", type=Path, default=DEFAULT_PATH, help="the list of known misses")
-    parser.add_argument("--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown")
-    parser.add_argument("--draft", action="store_true", help="print the new misses in the form of known_misses.yaml")
-    parser.add_argument("--notes", action="store_true", help="print what is only noted: strides, messages, samples left out")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown"
+    )
+    parser.add_argument(
+        "--draft", action="store_true", help="print the new misses in the form of known_misses.yaml"
+    )
+    parser.add_argument(
+        "--notes", action="store_true", help="print what is only noted: strides, messages, samples left out"
+    )
     return parser
 
 

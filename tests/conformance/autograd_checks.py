@@ -1,8 +1,10 @@
-"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, for the same random (co)tangents."""
+"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, for the same random
+(co)tangents."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .case import Case, Reject
 from .compare import difference, loosened
@@ -24,22 +26,28 @@ def double_backward(case: Case, result: Any) -> str | None:
     return compare_gradients(case, twice=True)
 
 
-def compare_gradients(case: Case, functions: tuple[Callable | None, Callable | None] = (None, None),
-                      twice: bool = False) -> str | None:
+def compare_gradients(
+    case: Case, functions: tuple[Callable | None, Callable | None] = (None, None), twice: bool = False
+) -> str | None:
     """Reverse mode in both libraries; `functions` (reference's, candidate's) replace the operator itself."""
     reference = case.sure(lambda: _Pass(case, case.reference, functions[0]))
     flags = reference.flags()
     if not reference.inputs or not any(flags):
         raise Reject("nothing to differentiate")
-    cotangents = [case.random(tuple(output.shape), dtype_name(output.dtype), f"cotangent {index}", twice)
-                  for index, output in enumerate(reference.outputs) if output.requires_grad]
+    cotangents = [
+        case.random(tuple(output.shape), dtype_name(output.dtype), f"cotangent {index}", twice)
+        for index, output in enumerate(reference.outputs)
+        if output.requires_grad
+    ]
     expected = case.sure(lambda: reference.twice(cotangents) if twice else reference.once(cotangents))
     candidate, raised = case.attempt(lambda: _Pass(case, case.candidate, functions[1]))
     if raised:
         return raised
     if candidate.flags() != flags:
         return f"outputs require grad: {flags} expected, got {candidate.flags()}"
-    actual, raised = case.attempt(lambda: candidate.twice(cotangents) if twice else candidate.once(cotangents))
+    actual, raised = case.attempt(
+        lambda: candidate.twice(cotangents) if twice else candidate.once(cotangents)
+    )
     return raised or _compare(case, expected, actual, twice)
 
 
@@ -67,23 +75,31 @@ class _Pass:
         return self._grad(self._differentiable(), self.inputs, self.library.build(cotangents), False)
 
     def twice(self, cotangents: list[TensorRecord]) -> list[Any]:
-        """Gradients of the inputs and cotangents for a random combination of the gradients; Reject where it is
-        constant. A gradient that is constant in one library only shows as a different number of terms."""
+        """Gradients of the inputs and cotangents for a random combination of the gradients; Reject where it
+        is constant. A gradient that is constant in one library only shows as a different number of terms."""
         built = self.library.build(cotangents)
         first = self._grad(self._differentiable(), self.inputs, built, True)
         terms = [(index, grad) for index, grad in enumerate(first) if grad is not None and grad.requires_grad]
         if not terms:
             raise Reject("gradients that depend on nothing")
-        seconds = [self.case.random(tuple(grad.shape), dtype_name(grad.dtype), f"second cotangent {index}")
-                   for index, grad in terms]
-        return self._grad([grad for _, grad in terms], [*self.inputs, *built], self.library.build(seconds), False)
+        seconds = [
+            self.case.random(tuple(grad.shape), dtype_name(grad.dtype), f"second cotangent {index}")
+            for index, grad in terms
+        ]
+        return self._grad(
+            [grad for _, grad in terms], [*self.inputs, *built], self.library.build(seconds), False
+        )
 
     def _differentiable(self) -> list[Any]:
         return [output for output in self.outputs if output.requires_grad]
 
-    def _grad(self, outputs: list[Any], inputs: list[Any], cotangents: list[Any], create_graph: bool) -> list[Any]:
+    def _grad(
+        self, outputs: list[Any], inputs: list[Any], cotangents: list[Any], create_graph: bool
+    ) -> list[Any]:
         grad = self.library.find("autograd.grad")
-        return list(grad(outputs, inputs, grad_outputs=cotangents, create_graph=create_graph, allow_unused=True))
+        return list(
+            grad(outputs, inputs, grad_outputs=cotangents, create_graph=create_graph, allow_unused=True)
+        )
 
 
 def _compare(case: Case, expected: list[Any], actual: list[Any], twice: bool) -> str | None:
@@ -104,7 +120,8 @@ def _presence(value: Any) -> str:
 
 
 def forward_mode(case: Case, result: Any) -> str | None:
-    """Tangents of the outputs for one random tangent of every differentiable input. No tangent and zeros are equal."""
+    """Tangents of the outputs for one random tangent of every differentiable input. No tangent and zeros are
+    equal."""
     if not case.op.supports_forward_ad:
         raise Reject("no forward mode in PyTorch")
     expected = case.sure(lambda: _tangents(case, case.reference))
@@ -115,7 +132,7 @@ def forward_mode(case: Case, result: Any) -> str | None:
         return raised
     if len(expected) != len(actual):
         return f"{len(expected)} outputs expected, got {len(actual)}"
-    for index, (wanted, found) in enumerate(zip(expected, actual)):
+    for index, (wanted, found) in enumerate(zip(expected, actual, strict=True)):
         reason = _tangent_difference(case, wanted, found)
         if reason:
             return f"tangent {index}: {reason}"
@@ -125,8 +142,11 @@ def forward_mode(case: Case, result: Any) -> str | None:
 def _tangent_difference(case: Case, wanted: Any, found: Any) -> str | None:
     if wanted is not None and found is not None:
         return difference(wanted, found, case.reference, case.candidate, _FIRST)
-    present = [library.array(tangent) for library, tangent in ((case.reference, wanted), (case.candidate, found))
-               if tangent is not None]
+    present = [
+        library.array(tangent)
+        for library, tangent in ((case.reference, wanted), (case.candidate, found))
+        if tangent is not None
+    ]
     if any((array != 0).any() for array in present):
         return f"{_presence(wanted)} expected, got {_presence(found)}"
     return None

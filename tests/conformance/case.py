@@ -6,24 +6,38 @@ import contextlib
 import random
 import traceback
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 import torch
 
 from .compare import TOLERANCES, difference, further_off
 from .library import (
-    PYTORCH, Absent, Library, TensorRecord, Unconvertible, dtype_name, leaves, map_leaves, numpy_dtype)
+    PYTORCH,
+    Absent,
+    Library,
+    TensorRecord,
+    Unconvertible,
+    dtype_name,
+    leaves,
+    map_leaves,
+    numpy_dtype,
+)
 from .proxy import callable_for
 
 #: Operators whose result is memory as it was found: only shape and dtype can be compared.
-UNDEFINED_VALUES = frozenset(("empty empty_like empty_permuted empty_strided new_empty new_empty_strided "
-                              "resize_ resize_as_").split())
-#: Decompositions that are unique only up to signs, phases or a choice of basis. PyTorch's database has, with each
-#: sample, a function of the result that does not depend on the choice; that is compared where the plain values differ.
-GAUGE_FREE = frozenset("svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf pca_lowrank svd_lowrank".split())
+UNDEFINED_VALUES = frozenset(
+    ("empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_").split()
+)
+#: Decompositions that are unique only up to signs, phases or a choice of basis. PyTorch's database has, with
+#: each sample, a function of the result that does not depend on the choice; that is compared where the plain
+#: values differ.
+GAUGE_FREE = frozenset(
+    "svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf pca_lowrank svd_lowrank".split()
+)
 
 SEED = 42
 
@@ -50,11 +64,15 @@ class Case:
 
     # ---- calling ----
 
-    def values(self, library: Library, adapt: Callable[[TensorRecord, Any], Any] | None = None) -> tuple[Any, ...]:
+    def values(
+        self, library: Library, adapt: Callable[[TensorRecord, Any], Any] | None = None
+    ) -> tuple[Any, ...]:
         """Fresh (input, args, kwargs) in a library."""
         return library.build((self.input, self.args, self.kwargs), adapt)
 
-    def call(self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any) -> Any:
+    def call(
+        self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any
+    ) -> Any:
         """The operator, or `function`, on (input, args, kwargs) of a library."""
         if function is None:
             function = self.op.op if library is self.reference else self.function
@@ -102,7 +120,7 @@ class Case:
         return None
 
     def on_candidate(self, function: Callable) -> Callable:
-        """The candidate's version of another PyTorch callable of this operator (its in-place variant, a method)."""
+        """The candidate's version of another callable of this operator: its in-place variant, a method."""
         return callable_for(function, self.candidate)
 
     def further_inputs(self, library: Library) -> list[Any]:
@@ -115,7 +133,7 @@ class Case:
         return [leaf for leaf in leaves(value) if library.is_tensor(leaf)]
 
     def processed(self, value: Any, library: Library) -> Any:
-        """The part of a result that derivatives are compared for: unique where the operator's result is not."""
+        """The part of a result that derivatives are compared for, unique where the result is not."""
         process = getattr(self.sample, "output_process_fn_grad", None)
         if process is None or process.__qualname__.startswith("SampleInput."):
             return value
@@ -127,28 +145,37 @@ class Case:
         compared = (self.reference, self.candidate, tolerances, values)
         reason = difference(expected, actual, *compared)
         if reason and self.op.name in GAUGE_FREE and not difference(expected, actual, *compared[:3], False):
-            return difference(self.processed(expected, self.reference),
-                              self.processed(actual, self.candidate), *compared)
+            return difference(
+                self.processed(expected, self.reference), self.processed(actual, self.candidate), *compared
+            )
         if reason and self.dtype in _WIDER and not difference(expected, actual, *compared[:3], False):
             return reason if self._less_exact(expected, actual, tolerances) else None
         return reason
 
     def _less_exact(self, expected: Any, actual: Any, tolerances: dict) -> bool:
-        """Whether a result in low precision is further from PyTorch's float64 result than twice PyTorch's own is.
+        """Whether a low-precision result is further from PyTorch's float64 result than twice PyTorch's own.
 
-        Near a pole or after cancellation PyTorch's float32 is itself far off, and being nearer to the truth is no miss.
+        Near a pole or after cancellation PyTorch's float32 is itself far off: being nearer is no miss.
         """
-        wide = replace(self, input=self._widened(self.input), args=self._widened(self.args),
-                       kwargs=self._widened(self.kwargs), dtype=_WIDER[self.dtype])
+        wide = replace(
+            self,
+            input=self._widened(self.input),
+            args=self._widened(self.args),
+            kwargs=self._widened(self.kwargs),
+            dtype=_WIDER[self.dtype],
+        )
         try:
             exact = wide.reference_call()
         except Reject:
             return True
-        sides = (self.tensors(exact, self.reference), self.tensors(expected, self.reference),
-                 self.tensors(actual, self.candidate))
+        sides = (
+            self.tensors(exact, self.reference),
+            self.tensors(expected, self.reference),
+            self.tensors(actual, self.candidate),
+        )
         if len({len(side) for side in sides}) != 1:
             return True
-        for truth, theirs, ours in zip(*sides):
+        for truth, theirs, ours in zip(*sides, strict=True):
             if truth.shape != theirs.shape or truth.dtype == theirs.dtype:  # an index, or a dtype= argument
                 if difference(theirs, ours, self.reference, self.candidate, tolerances):
                     return True
@@ -160,6 +187,7 @@ class Case:
 
     def _widened(self, recorded: Any) -> Any:
         """A recorded tree with its tensors of this case's dtype in the wider one."""
+
         def leaf(value: Any) -> Any:
             if not isinstance(value, TensorRecord) or value.dtype != self.dtype:
                 return value
@@ -168,7 +196,9 @@ class Case:
 
         return map_leaves(leaf, recorded)
 
-    def random(self, shape: tuple[int, ...], dtype: str, salt: str, requires_grad: bool = False) -> TensorRecord:
+    def random(
+        self, shape: tuple[int, ...], dtype: str, salt: str, requires_grad: bool = False
+    ) -> TensorRecord:
         """Standard normal values that depend on the sample and `salt` alone."""
         source = np.random.RandomState(zlib.crc32(f"{self.op.full_name} {self.where} {salt}".encode()))
         values = source.standard_normal(shape)
@@ -177,14 +207,15 @@ class Case:
         return TensorRecord.of_array(np.asarray(values).astype(numpy_dtype(dtype)), dtype, requires_grad)
 
     def reseed(self) -> None:
-        """Every source of random numbers back to one start, so that both libraries draw from the same place."""
+        """Every source of random numbers back to one start, so that both libraries draw the same."""
         seed_all(SEED, self.candidate)
 
 
 def seed_all(value: int, candidate: Library | None = None) -> None:
     random.seed(value)
     np.random.seed(value % 2**32)
-    torch.default_generator.manual_seed(value)  # torch.manual_seed would also note down the call for each accelerator
+    # Not torch.manual_seed, which would also note down the call for each accelerator.
+    torch.default_generator.manual_seed(value)
     if candidate is not None:
         with contextlib.suppress(Absent):  # a candidate without random numbers needs no seed
             candidate.seed(value)
@@ -194,10 +225,14 @@ Check = Callable[[Case, Any], "str | None"]
 
 
 def describe(error: BaseException) -> str:
-    """"raises ValueError: its first line (file.py:12)", the place being where it was raised."""
+    """What an exception says in one line, `raises ValueError: its first line (file.py:12)`, and where."""
     first = (str(error).splitlines() or [""])[0]
     place = traceback.extract_tb(error.__traceback__)[-1:]
-    at = f" ({Path(place[0].filename).name}:{place[0].lineno})" if place and error.__traceback__.tb_next else ""
+    at = (
+        f" ({Path(place[0].filename).name}:{place[0].lineno})"
+        if place and error.__traceback__.tb_next
+        else ""
+    )
     return f"raises {type(error).__name__}: {first[:200]}".rstrip(": ") + at
 
 

@@ -8,12 +8,16 @@ import numpy as np
 
 from .library import Library, dtype_name
 
-#: (relative, absolute) tolerance of a forward value by dtype name. The absolute one is multiplied by the largest
-#: finite expected magnitude (between 1 and 1000): sums of large terms that cancel are compared by the terms' size.
+#: (relative, absolute) tolerance of a forward value by dtype name. The absolute one is multiplied by the
+#: largest finite expected magnitude (between 1 and 1000): sums of large terms that cancel are compared by the
+#: terms' size.
 TOLERANCES = {
-    "float64": (1e-7, 1e-9), "complex128": (1e-7, 1e-9),
-    "float32": (1e-5, 2e-6), "complex64": (1e-5, 2e-6),
-    "bfloat16": (1.6e-2, 1e-2), "float16": (2e-3, 1e-3),
+    "float64": (1e-7, 1e-9),
+    "complex128": (1e-7, 1e-9),
+    "float32": (1e-5, 2e-6),
+    "complex64": (1e-5, 2e-6),
+    "bfloat16": (1.6e-2, 1e-2),
+    "float16": (2e-3, 1e-3),
 }
 
 
@@ -22,18 +26,25 @@ def loosened(factor: float) -> dict[str, tuple[float, float]]:
     return {name: (relative * factor, absolute * factor) for name, (relative, absolute) in TOLERANCES.items()}
 
 
-def difference(expected: Any, actual: Any, reference: Library, candidate: Library,
-               tolerances: dict[str, tuple[float, float]] = TOLERANCES, values: bool = True) -> str | None:
+def difference(
+    expected: Any,
+    actual: Any,
+    reference: Library,
+    candidate: Library,
+    tolerances: dict[str, tuple[float, float]] = TOLERANCES,
+    values: bool = True,
+) -> str | None:
     """Why `actual` (of the candidate) is not `expected` (of the reference), or None where they agree.
 
-    Containers must be of the same kind with the same field names, tensors of the same shape and dtype and, unless
-    `values` is False, with equal values (NaN equals NaN), and Python numbers of the same type.
+    Containers must be of the same kind with the same field names, tensors of the same shape and dtype and,
+    unless `values` is False, with equal values (NaN equals NaN), and Python numbers of the same type.
     """
     if reference.is_tensor(expected):
         return _tensor_difference(expected, actual, reference, candidate, tolerances, values)
     if isinstance(expected, dict):
         if not isinstance(actual, dict) or list(map(str, expected)) != list(map(str, actual)):
-            return f"keys {list(expected)} expected, got {list(actual) if isinstance(actual, dict) else actual!r}"
+            found = list(actual) if isinstance(actual, dict) else actual
+            return f"keys {list(expected)} expected, got {found!r}"
         for key, value in expected.items():
             reason = difference(value, actual[key], reference, candidate, tolerances, values)
             if reason:
@@ -43,7 +54,7 @@ def difference(expected: Any, actual: Any, reference: Library, candidate: Librar
         kind = _container_difference(expected, actual)
         if kind:
             return kind
-        for index, pair in enumerate(zip(expected, actual)):
+        for index, pair in enumerate(zip(expected, actual, strict=True)):
             reason = difference(*pair, reference, candidate, tolerances, values)
             if reason:
                 return f"output {index}: {reason}"
@@ -57,7 +68,11 @@ def _container_difference(expected: Any, actual: Any) -> str | None:
     if len(expected) != len(actual):
         return f"{len(expected)} outputs expected, got {len(actual)}"
     wanted, found = _field_names(expected), _field_names(actual)
-    return f"fields {', '.join(wanted)} expected, got {', '.join(found) or 'a plain tuple'}" if wanted != found else None
+    return (
+        f"fields {', '.join(wanted)} expected, got {', '.join(found) or 'a plain tuple'}"
+        if wanted != found
+        else None
+    )
 
 
 def _field_names(value: Any) -> tuple[str, ...]:
@@ -78,8 +93,9 @@ def _plain_difference(expected: Any, actual: Any, tolerances: dict, values: bool
     return None if expected == actual else f"{expected!r} expected, got {actual!r}"
 
 
-def _tensor_difference(expected: Any, actual: Any, reference: Library, candidate: Library,
-                       tolerances: dict, values: bool) -> str | None:
+def _tensor_difference(
+    expected: Any, actual: Any, reference: Library, candidate: Library, tolerances: dict, values: bool
+) -> str | None:
     if not candidate.is_tensor(actual):
         return f"a tensor expected, got {type(actual).__name__}"
     if tuple(expected.shape) != tuple(actual.shape):
@@ -92,8 +108,12 @@ def _tensor_difference(expected: Any, actual: Any, reference: Library, candidate
     return values_differ(reference.array(expected), candidate.array(actual), name, tolerances)
 
 
-def values_differ(expected: np.ndarray, actual: np.ndarray, name: str,
-                  tolerances: dict[str, tuple[float, float]] = TOLERANCES) -> str | None:
+def values_differ(
+    expected: np.ndarray,
+    actual: np.ndarray,
+    name: str,
+    tolerances: dict[str, tuple[float, float]] = TOLERANCES,
+) -> str | None:
     """Where two arrays of one shape and torch dtype `name` differ most, or None."""
     if expected.size == 0:
         return None
@@ -115,9 +135,11 @@ def values_differ(expected: np.ndarray, actual: np.ndarray, name: str,
     return _describe(expected, actual, wrong, np.where(wrong, np.nan_to_num(error, nan=np.inf), -1.0))
 
 
-def further_off(truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]) -> bool:
-    """Whether some value of `ours` is further from `truth` than the tolerance and than twice the error of `theirs`.
-    What is not finite must be as theirs."""
+def further_off(
+    truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]
+) -> bool:
+    """Whether some value of `ours` is further from `truth` than the tolerance and than twice the error of
+    `theirs`. What is not finite must be as theirs."""
     truth, theirs, ours = (array.astype(np.float64) for array in (truth, theirs, ours))
     with np.errstate(all="ignore"):
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
@@ -137,10 +159,10 @@ def _number(value: Any) -> str:
 
 
 def strides_note(expected: Any, actual: Any) -> str | None:
-    """A remark where two equal tensors lie differently in memory; sizes of one are left out, their stride is free."""
+    """A remark where two equal tensors lie differently in memory; the stride of a size of one is free."""
     if not (hasattr(expected, "stride") and hasattr(actual, "stride")) or not expected.numel():
         return None
-    pairs = zip(expected.shape, expected.stride(), actual.stride())
+    pairs = zip(expected.shape, expected.stride(), actual.stride(), strict=True)
     if all(size == 1 or wanted == found for size, wanted, found in pairs):
         return None
     return f"strides {tuple(expected.stride())} expected, got {tuple(actual.stride())}"

@@ -1,4 +1,5 @@
-"""One run of the databases for all tests of this folder that ask for it, and its table at the end of pytest's output."""
+"""One run of the databases for all tests of this folder that ask for it, and its table at the end of pytest's
+output."""
 
 from __future__ import annotations
 
@@ -18,12 +19,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def conformance(request: pytest.FixtureRequest):
-    """gradloom checked against PyTorch: operators, modules and optimizers of the families that the chosen tests need."""
+    """gradloom checked against PyTorch: operators, modules and optimizers of the families that the chosen
+    tests need."""
     from . import report, session
     from .families import FAMILIES
 
-    families = {item.callspec.params["family"] for item in request.session.items
-                if getattr(item, "callspec", None) and "family" in item.callspec.params}
+    families = {
+        item.callspec.params["family"]
+        for item in request.session.items
+        if getattr(item, "callspec", None) and "family" in item.callspec.params
+    }
     everything = families >= {*FAMILIES, "modules", "optimizers"}
     selection = session.Selection(families=() if everything else tuple(sorted(families)))
     run = session.run(session.load_candidate("gradloom"), selection)

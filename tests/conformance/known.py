@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterable
 
 import yaml
 
@@ -36,14 +36,16 @@ def load_known(path: Path = DEFAULT_PATH) -> Known:
         raise ValueError(f"{path}: the top level must be {', '.join(KINDS)}")
     for kind, names in data.items():
         for name, stages in (names or {}).items():
-            if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
+            if not isinstance(stages, dict) or not all(
+                isinstance(r, str) and r.strip() for r in stages.values()
+            ):
                 raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
     return {kind: data.get(kind) or {} for kind in KINDS}
 
 
 def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whole: bool) -> Verdict:
-    """Compare misses with the list. `stages` are those that ran; with `whole`, everything of each kind present did,
-    so a listed name that was not met is an error too."""
+    """Compare misses with the list. `stages` are those that ran; with `whole`, everything of each kind
+    present did, so a listed name that was not met is an error too."""
     verdict, ran = Verdict(), set(stages)
     met: dict[str, set[str]] = {}
     for result in results:
@@ -60,6 +62,9 @@ def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whol
             verdict.gone.append(f"{result.name}: {stage} {why}; remove it from the known misses")
     if whole:
         for kind, names in met.items():
-            verdict.gone.extend(f"{name}: there is nothing of this name among the {kind}; remove it"
-                                for name in known[kind] if name not in names)
+            verdict.gone.extend(
+                f"{name}: there is nothing of this name among the {kind}; remove it"
+                for name in known[kind]
+                if name not in names
+            )
     return verdict

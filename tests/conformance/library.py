@@ -1,9 +1,9 @@
 """Carry values between PyTorch and a candidate library through NumPy, strides and dtypes kept.
 
-A sample of PyTorch's database is first *recorded*: every tensor becomes a `TensorRecord` (the bytes of its storage and
-how the tensor lies in it), every dtype, device, layout or torch function a `Symbol` (its dotted name), every generator
-a `GeneratorRecord`. A recorded sample is then *built* as often as needed, in PyTorch and in the candidate alike, so both
-sides always start from equal and fresh tensors.
+A sample of PyTorch's database is first *recorded*: every tensor becomes a `TensorRecord` (the bytes of its
+storage and how the tensor lies in it), every dtype, device, layout or torch function a `Symbol` (its dotted
+name), every generator a `GeneratorRecord`. A recorded sample is then *built* as often as needed, in PyTorch
+and in the candidate alike, so both sides always start from equal and fresh tensors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import functools
 import importlib
 import re
 import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +22,9 @@ import torch
 from .names import NAMES
 
 #: torch dtypes that NumPy has under the same name, and bfloat16, which ml_dtypes adds.
-_NUMPY_DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
-                 "float16 float32 float64 complex64 complex128").split()
+_NUMPY_DTYPES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 float32 float64 complex64 complex128"
+).split()
 
 
 #: What gradloom says where it has a Python function but not the operator under it.
@@ -49,7 +51,7 @@ def numpy_dtype(name: str) -> np.dtype:
 
 
 def dtype_name(dtype: Any) -> str:
-    """"float32" for torch.float32, and for any library's dtype object that prints as <module>.float32."""
+    """ "float32" for torch.float32, and for any library's dtype object that prints as <module>.float32."""
     return str(dtype).rsplit(".", 1)[-1]
 
 
@@ -92,7 +94,7 @@ class TensorRecord:
         """A fresh, writable array with this record's strides over its own copy of the storage."""
         flat = self.flat.copy()
         steps = tuple(s * flat.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat[self.offset:], self.shape, steps)
+        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, steps)
 
     def owns_storage(self) -> bool:
         """Whether the tensor is contiguous and the whole of its storage."""
@@ -180,7 +182,8 @@ class Recorder:
 
 
 def record_tensor(tensor: torch.Tensor) -> TensorRecord:
-    """A torch tensor's bytes, sizes and strides. Raises Unconvertible for what is not a plain strided CPU tensor."""
+    """A torch tensor's bytes, sizes and strides. Raises Unconvertible for what is not a plain strided CPU
+    tensor."""
     if tensor.layout != torch.strided or tensor.is_nested:
         raise Unconvertible(f"layout {tensor.layout}")
     if tensor.is_quantized or tensor.device.type != "cpu":
@@ -190,17 +193,26 @@ def record_tensor(tensor: torch.Tensor) -> TensorRecord:
     length = plain.untyped_storage().nbytes() // plain.element_size()
     flat = plain.as_strided((length,), (1,), 0)
     bits = flat.view(torch.int16) if plain.dtype is torch.bfloat16 else flat
-    return TensorRecord(bits.numpy().view(kind).copy(), dtype_name(tensor.dtype), tuple(plain.shape),
-                        tuple(plain.stride()), plain.storage_offset(), tensor.requires_grad)
+    return TensorRecord(
+        bits.numpy().view(kind).copy(),
+        dtype_name(tensor.dtype),
+        tuple(plain.shape),
+        tuple(plain.stride()),
+        plain.storage_offset(),
+        tensor.requires_grad,
+    )
 
 
 @dataclass(eq=False)
 class Library:
-    """PyTorch or a candidate: a module with PyTorch's names. Every access to either library goes through here."""
+    """PyTorch or a candidate: a module with PyTorch's names. Every access to either library goes through
+    here."""
 
     module: Any
     name: str = ""
-    adapt_function: Callable[[Callable], Callable] = lambda function: function  # for arguments that are PyTorch code
+    adapt_function: Callable[[Callable], Callable] = lambda function: (
+        function
+    )  # for arguments that are PyTorch code
 
     def __post_init__(self) -> None:
         self.name = self.name or self.module.__name__
@@ -210,11 +222,12 @@ class Library:
         return self.module.Tensor
 
     def find(self, dotted: str) -> Any:
-        """The object under a name such as "linalg.det" or "Tensor.add_"; raises Absent where a part is missing."""
+        """The object under a name such as "linalg.det" or "Tensor.add_"; raises Absent where a part is
+        missing."""
         found = self.module
         for index, part in enumerate(dotted.split(".")):
             if not self._has(found, part):
-                path = ".".join([self.module.__name__, *dotted.split(".")[:index + 1]])
+                path = ".".join([self.module.__name__, *dotted.split(".")[: index + 1]])
                 if not isinstance(found, types.ModuleType) or not _importable(path):
                     raise Absent(dotted)
             found = getattr(found, part)
@@ -242,7 +255,11 @@ class Library:
         if (self.is_tensor(owner) or owner is self.Tensor) and hasattr(torch.Tensor, name):
             raise Absent(f"Tensor.{name}") from error
         inside, _, space = getattr(owner, "__name__", "").partition(".")
-        if isinstance(owner, types.ModuleType) and inside == self.module.__name__ and _pytorch_has(space, name):
+        if (
+            isinstance(owner, types.ModuleType)
+            and inside == self.module.__name__
+            and _pytorch_has(space, name)
+        ):
             raise Absent(f"{space}.{name}".lstrip(".")) from error
 
     def is_tensor(self, value: Any) -> bool:
@@ -305,7 +322,9 @@ class Library:
 
     def seed(self, value: int) -> None:
         """Seed the library's default generator; Absent if it has none."""
-        if self.module.__name__ == "torch":  # quicker than torch.manual_seed, which also sees to every accelerator
+        if (
+            self.module.__name__ == "torch"
+        ):  # quicker than torch.manual_seed, which also sees to every accelerator
             torch.default_generator.manual_seed(value)
         else:
             self.find("manual_seed")(value)

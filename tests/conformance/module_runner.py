@@ -1,15 +1,17 @@
 """Run one module of PyTorch's database (a ModuleInfo) on the reference and on a candidate.
 
-Both sides build the module from the same seed; its initial parameters are compared first, then outputs, gradients of
-inputs and parameters, double backward, and the state afterwards (running statistics, state_dict).
+Both sides build the module from the same seed; its initial parameters are compared first, then outputs,
+gradients of inputs and parameters, double backward, and the state afterwards (running statistics,
+state_dict).
 """
 
 from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
@@ -17,10 +19,10 @@ from . import autograd_checks
 from .case import Case, Reject, describe, same_error_class, seed_all
 from .compare import difference
 from .library import Absent, Library, Recorder, Unconvertible, record_tensor
+from .names import NAMES
 from .opinfo_runner import quiet, run_check, spread
 from .pool import Progress
 from .proxy import find_first
-from .names import NAMES
 from .results import ABSENT, MODULE_STAGES, OpResult
 
 _DTYPES = ("float64", "float32")
@@ -28,9 +30,14 @@ _SAMPLES = 6
 KIND = "modules"
 
 
-def run_module(info: Any, candidate: Library, stages: tuple[str, ...] = MODULE_STAGES,
-               progress: Progress = lambda stage, where: None) -> OpResult:
-    """Every check of one ModuleInfo. Never raises for what the candidate does: that is a miss in the result."""
+def run_module(
+    info: Any,
+    candidate: Library,
+    stages: tuple[str, ...] = MODULE_STAGES,
+    progress: Progress = lambda stage, where: None,
+) -> OpResult:
+    """Every check of one ModuleInfo. Never raises for what the candidate does: that is a miss in the
+    result."""
     started = time.perf_counter()
     result = OpResult(info.name, KIND, KIND)
     try:
@@ -49,11 +56,21 @@ def run_module(info: Any, candidate: Library, stages: tuple[str, ...] = MODULE_S
     return result
 
 
-def _run_dtype(info: Any, mine: type, candidate: Library, dtype: str, training: bool, stages: tuple[str, ...],
-               result: OpResult, progress: Progress) -> None:
+def _run_dtype(
+    info: Any,
+    mine: type,
+    candidate: Library,
+    dtype: str,
+    training: bool,
+    stages: tuple[str, ...],
+    result: OpResult,
+    progress: Progress,
+) -> None:
     seed_all(zlib.crc32(info.name.encode()))
     kind = getattr(torch, dtype)
-    inputs = list(info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=True, training=training))
+    inputs = list(
+        info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=True, training=training)
+    )
     for index in spread(len(inputs), _SAMPLES):
         where = f"{dtype} {'train' if training else 'eval'} sample {index}"
         for stage in (stage for stage in MODULE_STAGES if stage in stages and stage in CHECKS):
@@ -67,7 +84,8 @@ def _run_dtype(info: Any, mine: type, candidate: Library, dtype: str, training: 
 
 
 class ModuleCase(Case):
-    """A module with constructor arguments and one input. Calling it builds the module anew, from the same seed."""
+    """A module with constructor arguments and one input. Calling it builds the module anew, from the same
+    seed."""
 
     constructor: tuple[tuple, dict]
     training: bool
@@ -75,14 +93,18 @@ class ModuleCase(Case):
     has_input: bool
 
     @classmethod
-    def of(cls, info: Any, mine: type, candidate: Library, dtype: str, training: bool, where: str,
-           sample: Any) -> ModuleCase:
+    def of(
+        cls, info: Any, mine: type, candidate: Library, dtype: str, training: bool, where: str, sample: Any
+    ) -> ModuleCase:
         recorder = Recorder()
         given = sample.forward_input
         args, kwargs = (given.args, given.kwargs) if given is not None else ((), {})
-        op = SimpleNamespace(name=info.name, full_name=info.name, op=info.module_cls,
-                             supports_gradgrad=info.supports_gradgrad)
-        case = cls(op, mine, candidate, dtype, where, None, recorder.record(tuple(args)), recorder.record(kwargs))
+        op = SimpleNamespace(
+            name=info.name, full_name=info.name, op=info.module_cls, supports_gradgrad=info.supports_gradgrad
+        )
+        case = cls(
+            op, mine, candidate, dtype, where, None, recorder.record(tuple(args)), recorder.record(kwargs)
+        )
         build = sample.constructor_input
         case.constructor = recorder.record((tuple(build.args), dict(build.kwargs)))
         case.training, case.built, case.has_input = training, {}, given is not None
@@ -102,7 +124,9 @@ class ModuleCase(Case):
         module.train(self.training)
         return module
 
-    def call(self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any) -> Any:
+    def call(
+        self, library: Library, values: tuple[Any, ...], function: Callable | None = None, **extra: Any
+    ) -> Any:
         if not self.has_input:
             raise Reject("no forward input")
         _, args, kwargs = values
@@ -113,10 +137,13 @@ class ModuleCase(Case):
         return module(*args, **kwargs)
 
     def same_parameters(self, module: Any) -> None:
-        """Give the candidate's module the reference's parameters: another stage looks at the initial values."""
-        state = {name: self.candidate.build(record_tensor(value.detach()))
-                 for name, value in self.module(self.reference).state_dict().items()
-                 if isinstance(value, torch.Tensor)}
+        """Give the candidate's module the reference's parameters: another stage looks at the initial
+        values."""
+        state = {
+            name: self.candidate.build(record_tensor(value.detach()))
+            for name, value in self.module(self.reference).state_dict().items()
+            if isinstance(value, torch.Tensor)
+        }
         if state:
             module.load_state_dict(state)
 
@@ -169,8 +196,11 @@ def _run_errors(info: Any, mine: type, candidate: Library, result: OpResult) -> 
     if info.module_error_inputs_func is None:
         return
     seed_all(zlib.crc32(info.name.encode()))
-    inputs = list(info.module_error_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False,
-                                                training=True))
+    inputs = list(
+        info.module_error_inputs_func(
+            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
+        )
+    )
     for index, item in enumerate(inputs):
         where = f"error input {index}"
         try:
@@ -187,7 +217,11 @@ def refusal(case: ModuleCase, result: OpResult) -> str | None:
         raise Reject("PyTorch accepts it")
     if actual is None:
         return f"{type(expected).__name__} expected, nothing raised"
-    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
+    return (
+        None
+        if same_error_class(expected, actual)
+        else f"{type(expected).__name__} expected, {describe(actual)}"
+    )
 
 
 def _raised(case: ModuleCase, library: Library) -> Exception | None:

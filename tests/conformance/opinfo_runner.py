@@ -1,7 +1,8 @@
 """Run one operator of PyTorch's database (an OpInfo) on the reference and on a candidate, stage by stage.
 
-A stage is one kind of check: forward, backward, double_backward, forward_mode, inplace, out, errors, variants. Each check
-of a stage is one sample at one dtype; a check that the reference itself refuses is not counted.
+A stage is one kind of check: forward, backward, double_backward, forward_mode, inplace, out, errors,
+variants. Each check of a stage is one sample at one dtype; a check that the reference itself refuses is not
+counted.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import itertools
 import time
 import warnings
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +28,9 @@ from .results import ABSENT, STAGES, OpResult
 
 #: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.
 SAMPLES = {
-    "float64": dict(forward=40, backward=16, double_backward=6, forward_mode=12, inplace=8, out=5, variants=2),
+    "float64": dict(
+        forward=40, backward=16, double_backward=6, forward_mode=12, inplace=8, out=5, variants=2
+    ),
     "float32": dict(forward=16, backward=6, double_backward=2, forward_mode=3, inplace=2, out=2),
     "complex128": dict(forward=16, backward=8, double_backward=3, forward_mode=5, inplace=2, out=2),
     "int64": dict(forward=16, inplace=4, out=2, variants=1),
@@ -36,7 +40,8 @@ SAMPLES = {
 #: Samples of one operator and dtype that are drawn from the database, of which those above are picked evenly.
 DRAWN = 120
 ERROR_SAMPLES = 30
-#: Samples with more elements than this are left out: a pure Python library is here to be right, not to be fast.
+#: Samples with more elements than this are left out: a pure Python library is here to be right, not to be
+#: fast.
 LARGEST = 100_000
 
 
@@ -52,9 +57,15 @@ class Plan:
         return count if self.samples is None else min(count, self.samples)
 
 
-def run_op(op: Any, candidate: Library, family: str = "", plan: Plan = Plan(),
-           progress: Progress = lambda stage, where: None) -> OpResult:
-    """Every planned check of one OpInfo. Never raises for what the candidate does: that is a miss in the result."""
+def run_op(
+    op: Any,
+    candidate: Library,
+    family: str = "",
+    plan: Plan = Plan(),
+    progress: Progress = lambda stage, where: None,
+) -> OpResult:
+    """Every planned check of one OpInfo. Never raises for what the candidate does: that is a miss in the
+    result."""
     started = time.perf_counter()
     result = OpResult(op.full_name, family)
     try:
@@ -71,8 +82,15 @@ def run_op(op: Any, candidate: Library, family: str = "", plan: Plan = Plan(),
     return result
 
 
-def _run_dtype(op: Any, function: Callable, candidate: Library, dtype: str, plan: Plan, result: OpResult,
-               progress: Progress) -> None:
+def _run_dtype(
+    op: Any,
+    function: Callable,
+    candidate: Library,
+    dtype: str,
+    plan: Plan,
+    result: OpResult,
+    progress: Progress,
+) -> None:
     """All stages that look at samples, for one dtype."""
     kind = getattr(torch, dtype)
     if kind not in op.supported_dtypes("cpu"):
@@ -107,7 +125,9 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
         reason = check(case, result)
     except Reject as refusal:
         if refusal.__cause__ is not None:
-            result.note(f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}")
+            result.note(
+                f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}"
+            )
         return
     except Absent as absent:
         result.count(stage, case.where, f"needs {absent}, which is absent", absent=str(absent))
@@ -121,10 +141,13 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
 
 
 def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult) -> list[tuple[str, Any]]:
-    """Named samples of one dtype, with a non-contiguous copy of the first; always the same for one PyTorch."""
+    """Named samples of one dtype, with a non-contiguous copy of the first; always the same for one
+    PyTorch."""
     drawn = []
     try:
-        for index, sample in enumerate(draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)):
+        for index, sample in enumerate(
+            draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)
+        ):
             drawn.append((str(index), sample))
         if drawn:
             drawn.insert(1, (f"{drawn[0][0]} non-contiguous", drawn[0][1].noncontiguous()))
@@ -136,7 +159,8 @@ def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResu
 def draw(op: Any, count: int, generate: Callable, *arguments: Any) -> Iterator[Any]:
     """At most `count` items that a generator function of the database gives, each from the same seed.
 
-    The database's own iterator does this too, but looks through the source of every calling frame to name the test.
+    The database's own iterator does this too, but looks through the source of every calling frame to name the
+    test.
     """
     seed = zlib.crc32(op.full_name.encode())
     seed_all(seed)
@@ -146,7 +170,8 @@ def draw(op: Any, count: int, generate: Callable, *arguments: Any) -> Iterator[A
             yield item
             seed_all(seed)
     finally:
-        # A generator that is left alone would be closed while something else runs, and restores grad mode then.
+        # A generator that is left alone would be closed while something else runs, and restores grad mode
+        # then.
         getattr(source, "close", lambda: None)()
 
 
@@ -176,7 +201,9 @@ def forward(case: Case, result: OpResult) -> str | None:
     return reason
 
 
-def _run_errors(op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress) -> None:
+def _run_errors(
+    op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress
+) -> None:
     """Inputs that PyTorch refuses must be refused with the same class of exception."""
     if op.error_inputs_func is None:
         return

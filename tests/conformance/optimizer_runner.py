@@ -1,7 +1,7 @@
 """Run one optimizer of PyTorch's database (an OptimizerInfo) on the reference and on a candidate.
 
-Both sides start from the same parameters and are handed gradients that NumPy computes from their own parameters, so the
-trajectories are compared without any other operator of the library taking part.
+Both sides start from the same parameters and are handed gradients that NumPy computes from their own
+parameters, so the trajectories are compared without any other operator of the library taking part.
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ _IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable")
 _TOLERANCES = loosened(10.0)
 
 
-def run_optimizer(info: Any, candidate: Library, stages: tuple[str, ...] = OPTIMIZER_STAGES,
-                  progress: Progress = lambda stage, where: None) -> OpResult:
-    """Every check of one OptimizerInfo. Never raises for what the candidate does: that is a miss in the result."""
+def run_optimizer(
+    info: Any,
+    candidate: Library,
+    stages: tuple[str, ...] = OPTIMIZER_STAGES,
+    progress: Progress = lambda stage, where: None,
+) -> OpResult:
+    """Every check of one OptimizerInfo. Never raises for what the candidate does: that is a miss in the
+    result."""
     started = time.perf_counter()
     result = OpResult(f"optim.{info.name}", KIND, KIND)
     try:
@@ -50,8 +55,9 @@ def run_optimizer(info: Any, candidate: Library, stages: tuple[str, ...] = OPTIM
     return result
 
 
-def _run_settings(info: Any, mine: type, candidate: Library, stages: tuple[str, ...], result: OpResult,
-                  progress: Progress) -> None:
+def _run_settings(
+    info: Any, mine: type, candidate: Library, stages: tuple[str, ...], result: OpResult, progress: Progress
+) -> None:
     for index, given in enumerate(info.optim_inputs_func(device="cpu")):
         for dtype in _DTYPES:
             where = f"{dtype} {given.desc or 'default'} ({index})"
@@ -59,8 +65,12 @@ def _run_settings(info: Any, mine: type, candidate: Library, stages: tuple[str, 
                 if stage not in stages:
                     continue
                 progress(stage, where)
-                op = SimpleNamespace(name=info.name, full_name=result.name, op=info.optim_cls,
-                                     closure=info.step_requires_closure)
+                op = SimpleNamespace(
+                    name=info.name,
+                    full_name=result.name,
+                    op=info.optim_cls,
+                    closure=info.step_requires_closure,
+                )
                 try:
                     settings = Recorder().record(dict(given.kwargs))
                 except Unconvertible as reason:
@@ -76,9 +86,13 @@ class Trajectory:
         self.case, self.library = case, library
         parameter = library.find("nn.Parameter")
         kind = case.op.op if library is case.reference else case.function
-        shapes = [shape for shape in _SHAPES if len(shape) == 2 or case.op.name != "Muon"]  # which takes matrices only
-        self.parameters = [parameter(library.build(case.random(shape, case.dtype, f"parameter {i}")))
-                           for i, shape in enumerate(shapes)]
+        shapes = [
+            shape for shape in _SHAPES if len(shape) == 2 or case.op.name != "Muon"
+        ]  # which takes matrices only
+        self.parameters = [
+            parameter(library.build(case.random(shape, case.dtype, f"parameter {i}")))
+            for i, shape in enumerate(shapes)
+        ]
         self.make = lambda parameters: kind(parameters, **library.build(case.kwargs))
         self.optimizer = self.make(self.parameters)
 
@@ -109,8 +123,13 @@ def steps(case: Case, result: OpResult) -> str | None:
         raised = raised or case.attempt(candidate.step)[1]
         if raised:
             return raised
-        reason = difference([p.detach() for p in reference.parameters], [p.detach() for p in candidate.parameters],
-                            case.reference, case.candidate, _TOLERANCES)
+        reason = difference(
+            [p.detach() for p in reference.parameters],
+            [p.detach() for p in candidate.parameters],
+            case.reference,
+            case.candidate,
+            _TOLERANCES,
+        )
         if reason:
             return f"after step {number + 1}: {reason}"
     return None
@@ -129,8 +148,13 @@ def state(case: Case, result: OpResult) -> str | None:
         return f"state_dict: {reason}"
     case.sure(lambda: _resume(sides[0]))
     _, raised = case.attempt(lambda: _resume(sides[1]))
-    reason = raised or difference([p.detach() for p in sides[0].parameters], [p.detach() for p in sides[1].parameters],
-                                  case.reference, case.candidate, _TOLERANCES)
+    reason = raised or difference(
+        [p.detach() for p in sides[0].parameters],
+        [p.detach() for p in sides[1].parameters],
+        case.reference,
+        case.candidate,
+        _TOLERANCES,
+    )
     return f"after load_state_dict: {reason}" if reason else None
 
 
@@ -150,10 +174,14 @@ def _resume(side: Trajectory) -> None:
 
 def _comparable(state_dict: dict) -> dict:
     """A state_dict in one order of keys, without the settings that only choose an implementation."""
-    groups = [{key: group[key] for key in sorted(group) if key not in _IMPLEMENTATION}
-              for group in state_dict["param_groups"]]
-    states = {key: dict(sorted(value.items())) if isinstance(value, dict) else value
-              for key, value in sorted(state_dict["state"].items())}
+    groups = [
+        {key: group[key] for key in sorted(group) if key not in _IMPLEMENTATION}
+        for group in state_dict["param_groups"]
+    ]
+    states = {
+        key: dict(sorted(value.items())) if isinstance(value, dict) else value
+        for key, value in sorted(state_dict["state"].items())
+    }
     return {"state": states, "param_groups": groups}
 
 
@@ -167,7 +195,16 @@ def _run_errors(info: Any, mine: type, candidate: Library, result: OpResult) -> 
             result.note(f"error input {index} left out: {reason}")
             continue
         op = SimpleNamespace(name=info.name, full_name=result.name, op=info.optim_cls)
-        case = Case(op, mine, candidate, "", f"error input {index} {given.desc}".rstrip(), *records[:1], (), records[1])
+        case = Case(
+            op,
+            mine,
+            candidate,
+            "",
+            f"error input {index} {given.desc}".rstrip(),
+            *records[:1],
+            (),
+            records[1],
+        )
         run_check(refusal, case, "errors", result)
 
 
@@ -177,7 +214,11 @@ def refusal(case: Case, result: OpResult) -> str | None:
         raise Reject("PyTorch accepts it")
     if actual is None:
         return f"{type(expected).__name__} expected, nothing raised"
-    return None if same_error_class(expected, actual) else f"{type(expected).__name__} expected, {describe(actual)}"
+    return (
+        None
+        if same_error_class(expected, actual)
+        else f"{type(expected).__name__} expected, {describe(actual)}"
+    )
 
 
 def _raised(case: Case, library: Library) -> Exception | None:

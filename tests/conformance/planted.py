@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 
 class Altered:
-    """A namespace that gives PyTorch's names, except those replaced by `defects` (by dotted name; None removes one)."""
+    """A namespace that gives PyTorch's names, except those replaced by `defects` (by dotted name; None
+    removes one)."""
 
     def __init__(self, defects: dict[str, Any], base: Any = torch, prefix: str = "") -> None:
         self.__dict__.update(_defects=defects, _base=base, _prefix=prefix)
@@ -65,6 +67,7 @@ def sine(gradient: float = 1.0, second: float = 1.0, tangent: float = 1.0) -> Ca
 
 def refusing(function: Callable, error: type[Exception]) -> Callable:
     """`function` with every exception replaced by one of another class."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)

@@ -1,4 +1,5 @@
-"""Run many checks in worker processes, so that none of them can end the run: not by an exception, a hang or a crash."""
+"""Run many checks in worker processes, so that none of them can end the run: not by an exception, a hang or a
+crash."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ import faulthandler
 import multiprocessing
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any
 
 from .case import describe
 from .results import OpResult
@@ -44,7 +46,10 @@ def run_tasks(tasks: Sequence[Task], jobs: int, limit: float) -> Iterator[OpResu
                 if not worker.busy and waiting:
                     worker.start(waiting.pop())
             busy = {worker.connection: worker for worker in workers if worker.busy}
-            wait(list(busy), timeout=min(max(worker.deadline(limit) - time.monotonic(), 0) for worker in busy.values()))
+            wait(
+                list(busy),
+                timeout=min(max(worker.deadline(limit) - time.monotonic(), 0) for worker in busy.values()),
+            )
             for worker in busy.values():
                 result = worker.poll(limit)
                 if result is not None:

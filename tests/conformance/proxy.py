@@ -1,17 +1,19 @@
 """Run functions written against PyTorch on another library.
 
-PyTorch's databases describe an operator by a C function (`torch.add`), a method (`torch.Tensor.add_`), a Python function
-or a lambda that calls several of those. The first three have a public name, and the candidate is asked for the same
-name. A lambda is run as it stands, on `Proxy` objects: PyTorch hands every function that meets one to
-`__torch_function__`, and what has no tensor argument (`torch.randn(3)`) reaches `_Forward`, a function mode. Both look
-the function up by name in the candidate, call it on the candidate's tensors, and wrap what comes back.
+PyTorch's databases describe an operator by a C function (`torch.add`), a method (`torch.Tensor.add_`), a
+Python function or a lambda that calls several of those. The first three have a public name, and the candidate
+is asked for the same name. A lambda is run as it stands, on `Proxy` objects: PyTorch hands every function
+that meets one to `__torch_function__`, and what has no tensor argument (`torch.randn(3)`) reaches `_Forward`,
+a function mode. Both look the function up by name in the candidate, call it on the candidate's tensors, and
+wrap what comes back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import operator
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -60,10 +62,12 @@ def _bridge_of(value: Any) -> Bridge | None:
 
 def _define_operators() -> None:
     """Give Proxy Python's operators: each is applied to the candidate's tensors themselves."""
+
     def define(name: str, function: Callable, swapped: bool = False) -> None:
         def method(self: Proxy, *others: Any) -> Any:
             operands = (others[0], self) if swapped else (self, *others)
             return self._bridge.call(function, operands, {})
+
         setattr(Proxy, name, method)
 
     for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
@@ -151,11 +155,13 @@ class _Forward(TorchFunctionMode):
 
 
 def run_on_proxies(function: Callable, library: Library) -> Callable:
-    """A function that takes and returns the candidate's tensors and runs PyTorch code `function` on proxies."""
+    """A function that takes and returns the candidate's tensors and runs PyTorch code `function` on
+    proxies."""
     bridge = Bridge(library)
 
     def seeded(op: Callable, *args: Any, **kwargs: Any) -> Any:
-        # The database's helper of this name seeds PyTorch and then calls a method object, which accepts no proxy.
+        # The database's helper of this name seeds PyTorch and then calls a method object, which accepts no
+        # proxy.
         library.seed(42)
         return bridge.forward(op, args, kwargs) if NAMES.of(op) else op(*args, **kwargs)
 
@@ -166,7 +172,9 @@ def run_on_proxies(function: Callable, library: Library) -> Callable:
             scope["wrapper_set_seed"] = seeded
         try:
             with _Forward(bridge):
-                return bridge.unwrap(function(*bridge.wrap(args), **{k: bridge.wrap(v) for k, v in kwargs.items()}))
+                return bridge.unwrap(
+                    function(*bridge.wrap(args), **{k: bridge.wrap(v) for k, v in kwargs.items()})
+                )
         finally:
             if helper is not None:
                 scope["wrapper_set_seed"] = helper
@@ -182,7 +190,8 @@ def candidate_library(module: Any) -> Library:
 
 
 def find_first(library: Library, names: list[str]) -> Any:
-    """The candidate's function under the first of several names that it has; Absent(first name) if it has none."""
+    """The candidate's function under the first of several names that it has; Absent(first name) if it has
+    none."""
     for name in names:
         with contextlib.suppress(Absent):
             found = library.find(name)
@@ -192,9 +201,11 @@ def find_first(library: Library, names: list[str]) -> Any:
 
 
 def callable_for(function: Callable, library: Library, name: str = "") -> Callable:
-    """The candidate's version of a PyTorch callable: looked up by name, or, when it is unnamed, run on proxies.
+    """The candidate's version of a PyTorch callable: looked up by name, or, when it is unnamed, run on
+    proxies.
 
-    `name` is one more name to try last. Raises Absent where PyTorch's function has a name and the candidate none of it.
+    `name` is one more name to try last. Raises Absent where PyTorch's function has a name and the candidate
+    none of it.
     """
     names = NAMES.of(function)
     if names:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any
 
 import yaml
 
@@ -25,16 +26,21 @@ def summarise(results: Iterable[OpResult], kind: str) -> list[dict[str, Any]]:
         if result.kind == kind:
             groups.setdefault(result.family, []).append(result)
     order = {family: index for index, family in enumerate(FAMILIES)}
-    rows = [_row(family, members, kind)
-            for family, members in sorted(groups.items(), key=lambda pair: order.get(pair[0], len(order)))]
+    rows = [
+        _row(family, members, kind)
+        for family, members in sorted(groups.items(), key=lambda pair: order.get(pair[0], len(order)))
+    ]
     if len(rows) > 1:
         rows.append(_row("total", [result for members in groups.values() for result in members], kind))
     return rows
 
 
 def _row(family: str, members: list[OpResult], kind: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"family": family, "names": len(members),
-                           "exist": sum(result.status != ABSENT for result in members)}
+    row: dict[str, Any] = {
+        "family": family,
+        "names": len(members),
+        "exist": sum(result.status != ABSENT for result in members),
+    }
     for stage in _COLUMNS[kind]:
         checked = [result.stages[stage] for result in members if stage in result.stages]
         row[stage] = (sum(entry.passed for entry in checked), len(checked))
@@ -48,13 +54,22 @@ def table(rows: list[dict[str, Any]], kind: str, markdown: bool = False) -> list
     for row in rows:
         counts = ["-" if not row[stage][1] else f"{row[stage][0]}/{row[stage][1]}" for stage in stages]
         cells.append([row["family"], str(row["names"]), str(row["exist"]), *counts])
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = [[cell.ljust(width) if index == 0 else cell.rjust(width)
-              for index, (cell, width) in enumerate(zip(line, widths))] for line in cells]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        [
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in cells
+    ]
     if not markdown:
         return ["  ".join(line).rstrip() for line in lines]
     rule = "|".join(["", "-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
-    return [f"| {' | '.join(line)} |" for line in lines[:1]] + [rule] + [f"| {' | '.join(line)} |" for line in lines[1:]]
+    return (
+        [f"| {' | '.join(line)} |" for line in lines[:1]]
+        + [rule]
+        + [f"| {' | '.join(line)} |" for line in lines[1:]]
+    )
 
 
 def miss_lines(results: Iterable[OpResult]) -> list[str]:
@@ -64,8 +79,10 @@ def miss_lines(results: Iterable[OpResult]) -> list[str]:
         for stage in result.missed():
             entry = result.stages[stage]
             first = entry.misses[0]
-            lines.append(f"{result.name}: {stage}: {first['reason']}  "
-                         f"[{len(entry.misses)} of {entry.checked}: {first['where']}]")
+            lines.append(
+                f"{result.name}: {stage}: {first['reason']}  "
+                f"[{len(entry.misses)} of {entry.checked}: {first['where']}]"
+            )
     return lines
 
 
@@ -89,11 +106,15 @@ def marked_misses(run: Run) -> list[str]:
     """The misses, each marked as known or new."""
     new = {(name, stage) for name, stage, _ in run.verdict.new}
     found = [(result.name, stage) for result in run.results for stage in result.missed()]
-    return [f"{'new' if key in new else 'known'} miss: {line}" for key, line in zip(found, miss_lines(run.results))]
+    return [
+        f"{'new' if key in new else 'known'} miss: {line}"
+        for key, line in zip(found, miss_lines(run.results), strict=True)
+    ]
 
 
 def draft(run: Run) -> str:
-    """The new misses in the form of known_misses.yaml; what happens stands where the reason for it belongs."""
+    """The new misses in the form of known_misses.yaml; what happens stands where the reason for it
+    belongs."""
     listed: dict[str, dict[str, dict[str, str]]] = {}
     kinds = {result.name: result.kind for result in run.results}
     for name, stage, reason in run.verdict.new:
@@ -104,9 +125,11 @@ def draft(run: Run) -> str:
 def verdict_line(run: Run) -> str:
     known = sum(len(result.missed()) for result in run.results) - len(run.verdict.new)
     absent = sum(result.status == ABSENT for result in run.results)
-    return (f"{run.candidate} against PyTorch: {len(run.results) - absent} names checked, {absent} absent, "
-            f"{len(run.verdict.new)} new misses, {known} known, {len(run.verdict.gone)} listed that are none; "
-            f"{run.seconds:.0f} s")
+    return (
+        f"{run.candidate} against PyTorch: {len(run.results) - absent} names checked, {absent} absent, "
+        f"{len(run.verdict.new)} new misses, {known} known, {len(run.verdict.gone)} listed that are none; "
+        f"{run.seconds:.0f} s"
+    )
 
 
 def as_json(run: Run) -> dict[str, Any]:
@@ -142,7 +165,8 @@ def write(run: Run, folder: Path = DEFAULT_FOLDER) -> list[Path]:
     """conformance.json and conformance.md in `folder`, which is made if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "conformance.json", folder / "conformance.md"]
-    for path, content in zip(paths, (json.dumps(as_json(run), indent=1) + "\n", as_markdown(run))):
+    contents = json.dumps(as_json(run), indent=1) + "\n", as_markdown(run)
+    for path, content in zip(paths, contents, strict=True):
         partial = path.with_suffix(path.suffix + ".part")
         partial.write_text(content, encoding="utf-8")
         partial.replace(path)

@@ -42,11 +42,14 @@ class OpResult:
     seconds: float = 0.0
 
     def count(self, stage: str, where: str, reason: str | None, absent: str = "") -> None:
-        """One check is done; `reason` says why it missed, and `absent` which name the candidate lacks for it."""
+        """One check is done; `reason` says why it missed, and `absent` which name the candidate lacks for
+        it."""
         entry = self.stages.setdefault(stage, StageResult())
         entry.checked += 1
         if reason is not None:
-            entry.misses.append({"where": where, "reason": " ".join(reason.split()), **({"absent": absent} if absent else {})})
+            entry.misses.append(
+                {"where": where, "reason": " ".join(reason.split()), **({"absent": absent} if absent else {})}
+            )
 
     def settle_absence(self) -> None:
         """What could not run once for want of another name is absent itself."""
@@ -61,8 +64,8 @@ class OpResult:
             self.notes.append(text)
 
     def compare_strides(self, case: Any, expected: Any, actual: Any) -> None:
-        pairs = zip(case.tensors(expected, case.reference), case.tensors(actual, case.candidate))
-        for wanted, found in pairs:
+        sides = case.tensors(expected, case.reference), case.tensors(actual, case.candidate)
+        for wanted, found in zip(*sides, strict=False):
             remark = strides_note(wanted, found)
             self.strides["different" if remark else "same"] += 1
             if remark:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -46,7 +47,9 @@ class Selection:
 
     def takes(self, task: Task) -> bool:
         plain = task.name.partition(".")[0] if task.name.count(".") == 1 else task.name.rpartition(".")[0]
-        named = not self.names or any(name in (task.name, plain) or fnmatchcase(task.name, name) for name in self.names)
+        named = not self.names or any(
+            name in (task.name, plain) or fnmatchcase(task.name, name) for name in self.names
+        )
         return named and (not self.families or task.family in self.families) and task.kind in self.kinds
 
 
@@ -66,30 +69,47 @@ def load_candidate(name: str) -> Library:
     return candidate_library(importlib.import_module(name))
 
 
-def all_tasks(candidate: Library, selection: Selection = Selection(),
-              family: Callable[[Any], str] = family_of) -> list[Task]:
+def all_tasks(
+    candidate: Library, selection: Selection = Selection(), family: Callable[[Any], str] = family_of
+) -> list[Task]:
     """One task for everything in PyTorch's three databases that the selection takes."""
     plan = Plan(tuple(stage for stage in STAGES if stage in selection.stages), selection.samples)
 
     def operator(op: Any) -> Task:
         room = family(op)
-        return Task(op.full_name, "operators", room, lambda told: run_op(op, candidate, room, plan, told), plan.stages)
+        return Task(
+            op.full_name, "operators", room, lambda told: run_op(op, candidate, room, plan, told), plan.stages
+        )
 
     def module(info: Any) -> Task:
         stages = tuple(stage for stage in MODULE_STAGES if stage in selection.stages)
-        return Task(info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told), stages)
+        return Task(
+            info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told), stages
+        )
 
     def optimizer(info: Any) -> Task:
         stages = tuple(stage for stage in OPTIMIZER_STAGES if stage in selection.stages)
-        return Task(f"optim.{info.name}", "optimizers", "optimizers",
-                    lambda told: run_optimizer(info, candidate, stages, told), stages)
+        return Task(
+            f"optim.{info.name}",
+            "optimizers",
+            "optimizers",
+            lambda told: run_optimizer(info, candidate, stages, told),
+            stages,
+        )
 
     tasks = [*map(operator, op_db), *map(module, module_db), *map(optimizer, optim_db)]
-    return [task for task in tasks if task.stages and selection.takes(task)][:selection.limit]
+    return [task for task in tasks if task.stages and selection.takes(task)][: selection.limit]
 
 
-def run(candidate: Library, selection: Selection = Selection(), *, jobs: int = 2, time_per_op: float = 60.0,
-        known: Path = DEFAULT_PATH, told: Callable[[OpResult], None] = lambda result: None) -> Run:
+def run(
+    candidate: Library,
+    selection: Selection = Selection(),
+    *,
+    jobs: int = 2,
+    time_per_op: float = 60.0,
+    known: Path = DEFAULT_PATH,
+    told: Callable[[OpResult], None] = lambda result: None,
+) -> Run:
     """Check a library against PyTorch; `told` hears of every result as it comes."""
     started = time.monotonic()
     tasks = all_tasks(candidate, selection)

@@ -1,4 +1,5 @@
-"""The harness itself: PyTorch against itself passes everything, and each planted defect is reported as what it is."""
+"""The harness itself: PyTorch against itself passes everything, and each planted defect is reported as what
+it is."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
-torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
+torch = pytest.importorskip(
+    "torch", reason="PyTorch, the reference, is not installed: make conformance installs it"
+)
 
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.common_modules import module_db  # noqa: E402
@@ -49,13 +52,40 @@ def reasons(result, stage):
     return " / ".join(miss["reason"] for miss in result.stages[stage].misses)
 
 
-# C functions, methods, Python functions, aten overloads, properties, lambdas over factories, methods and seeds.
-@pytest.mark.parametrize("name", [
-    "add", "__getitem__", "__radd__", "nn.functional.relu", "slice", "T", "randn", "expand", "einsum", "where", "cauchy", "item",
-    "nn.functional.dropout", "max_pool2d_with_indices_backward", "polygamma.polygamma_n_1", "linalg.svd", "topk",
-    "nn.functional.triplet_margin_with_distance_loss", "signal.windows.hann", "masked.sum", "to", "empty_strided",
-    "nn.Linear", "nn.BatchNorm1d", "nn.LazyConv1d", "SGD", "LBFGS",
-])
+# C functions, methods, Python functions, aten overloads, properties, lambdas over factories, methods and
+# seeds.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "__getitem__",
+        "__radd__",
+        "nn.functional.relu",
+        "slice",
+        "T",
+        "randn",
+        "expand",
+        "einsum",
+        "where",
+        "cauchy",
+        "item",
+        "nn.functional.dropout",
+        "max_pool2d_with_indices_backward",
+        "polygamma.polygamma_n_1",
+        "linalg.svd",
+        "topk",
+        "nn.functional.triplet_margin_with_distance_loss",
+        "signal.windows.hann",
+        "masked.sum",
+        "to",
+        "empty_strided",
+        "nn.Linear",
+        "nn.BatchNorm1d",
+        "nn.LazyConv1d",
+        "SGD",
+        "LBFGS",
+    ],
+)
 def test_pytorch_conforms_with_itself(name):
     result = check(name)
     assert result.status == PRESENT
@@ -72,13 +102,16 @@ def test_pytorch_conforms_with_itself_everywhere():
     assert sum("forward" in result.stages for result in run.results if result.kind == "operators") >= 680
 
 
-@pytest.mark.parametrize("change, reason", [
-    (lambda result: result + 1, "expected"),
-    (lambda result: result.to(torch.complex128), "dtype float64 expected, got complex128"),
-    (lambda result: result.unsqueeze(0), "shape () expected, got (1,)"),
-    (lambda result: (result,), "a tensor expected, got tuple"),
-    (lambda result: None, "a tensor expected, got NoneType"),
-])
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (lambda result: result + 1, "expected"),
+        (lambda result: result.to(torch.complex128), "dtype float64 expected, got complex128"),
+        (lambda result: result.unsqueeze(0), "shape () expected, got (1,)"),
+        (lambda result: (result,), "a tensor expected, got tuple"),
+        (lambda result: None, "a tensor expected, got NoneType"),
+    ],
+)
 def test_a_wrong_result_is_a_forward_miss(change, reason):
     result = check("atan2", {"atan2": changed(torch.atan2, change)})
     assert "forward" in result.missed()
@@ -93,12 +126,15 @@ def test_an_exception_is_a_miss_that_names_it():
     assert "raises KeyError: 'no such thing'" in reasons(check("sin", {"sin": failing}), "forward")
 
 
-@pytest.mark.parametrize("factors, stages", [
-    (dict(), []),
-    (dict(gradient=1.001), ["backward", "double_backward"]),
-    (dict(second=1.001), ["double_backward"]),
-    (dict(tangent=1.001), ["forward_mode"]),
-])
+@pytest.mark.parametrize(
+    "factors, stages",
+    [
+        (dict(), []),
+        (dict(gradient=1.001), ["backward", "double_backward"]),
+        (dict(second=1.001), ["double_backward"]),
+        (dict(tangent=1.001), ["forward_mode"]),
+    ],
+)
 def test_a_wrong_derivative_is_a_miss_of_its_own_stage(factors, stages):
     assert check("sin", {"sin": sine(**factors)}).missed() == stages
 
@@ -117,12 +153,24 @@ def test_a_missing_gradient_and_one_too_many_are_misses():
     assert "backward" in result.missed()
     assert "gradient 1: a tensor expected, got None" in reasons(result, "backward")
 
-    result = check("copysign", {"copysign": lambda x, y, **out: torch.copysign(x, y, **out) + 0 * y if not out else
-                                torch.copysign(x, y, **out)})
+    result = check(
+        "copysign",
+        {
+            "copysign": lambda x, y, **out: (
+                torch.copysign(x, y, **out) + 0 * y if not out else torch.copysign(x, y, **out)
+            )
+        },
+    )
     assert result.missed() == []  # PyTorch gives zeros there, too
 
-    result = check("nn.functional.embedding", {"nn.functional.embedding": lambda idx, weight, **kw:
-                   torch.nn.functional.embedding(idx, weight, **kw).detach()})
+    result = check(
+        "nn.functional.embedding",
+        {
+            "nn.functional.embedding": lambda idx, weight, **kw: torch.nn.functional.embedding(
+                idx, weight, **kw
+            ).detach()
+        },
+    )
     assert "outputs require grad: [True] expected, got [False]" in reasons(result, "backward")
 
 
@@ -191,7 +239,9 @@ def test_a_method_that_differs_from_its_function_is_a_variants_miss():
 
 
 def test_containers_and_field_names_count():
-    assert "tuple expected, got list" in reasons(check("split", {"split": changed(torch.split, list)}), "forward")
+    assert "tuple expected, got list" in reasons(
+        check("split", {"split": changed(torch.split, list)}), "forward"
+    )
     plain = reasons(check("topk", {"topk": changed(torch.topk, tuple)}), "forward")
     assert "fields values, indices expected, got a plain tuple" in plain
 
@@ -199,7 +249,11 @@ def test_containers_and_field_names_count():
 def test_a_more_exact_result_is_no_miss_and_a_less_exact_one_is():
     def digamma(off):
         def function(x, **out):
-            return torch.digamma(x.double()).float() + off if x.dtype == torch.float32 else torch.digamma(x, **out)
+            return (
+                torch.digamma(x.double()).float() + off
+                if x.dtype == torch.float32
+                else torch.digamma(x, **out)
+            )
 
         return function
 
@@ -226,31 +280,47 @@ def test_defects_of_one_dtype_or_layout_are_found():
     def of_strides(x, *args, **kwargs):
         return torch.cumsum(x, *args, **kwargs) + (0 if x.is_contiguous() else 1)
 
-    wheres = [[miss["where"] for miss in check("cumsum", {"cumsum": defect}, Plan()).stages["forward"].misses]
-              for defect in (of_bfloat16, of_strides)]
+    wheres = [
+        [miss["where"] for miss in check("cumsum", {"cumsum": defect}, Plan()).stages["forward"].misses]
+        for defect in (of_bfloat16, of_strides)
+    ]
     assert wheres[0] and all(where.startswith("bfloat16") for where in wheres[0])
     assert wheres[1] and all("non-contiguous" in where for where in wheres[1])
 
 
 def test_other_strides_are_only_noted():
-    result = check("add", {"add": changed(torch.add, lambda r: r.mT.contiguous().mT if r.ndim > 1 and r.shape[-1] > 1 else r)})
+    result = check(
+        "add",
+        {"add": changed(torch.add, lambda r: r.mT.contiguous().mT if r.ndim > 1 and r.shape[-1] > 1 else r)},
+    )
     assert "forward" not in result.missed()
     assert result.strides["different"] > 0 and any("strides" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("name, missing", [
-    ("add", "add"), ("nn.functional.relu", "nn.functional.relu"), ("expand", "Tensor.expand"), ("randn", "randn"),
-    ("where", "where"), ("nn.Linear", "nn.Linear"), ("SGD", "optim.SGD"),
-])
+@pytest.mark.parametrize(
+    "name, missing",
+    [
+        ("add", "add"),
+        ("nn.functional.relu", "nn.functional.relu"),
+        ("expand", "Tensor.expand"),
+        ("randn", "randn"),
+        ("where", "where"),
+        ("nn.Linear", "nn.Linear"),
+        ("SGD", "optim.SGD"),
+    ],
+)
 def test_what_the_candidate_lacks_is_absent_and_no_miss(name, missing):
     result = check(name, {missing: None})
     assert (result.status, result.absent, result.missed()) == (ABSENT, missing, [])
 
 
-@pytest.mark.parametrize("dtypes, status, missed", [
-    ((torch.bfloat16,), PRESENT, ["forward", "backward", "inplace", "out"]),
-    (tuple(vars(torch)[name] for name in SAMPLES), ABSENT, []),
-])
+@pytest.mark.parametrize(
+    "dtypes, status, missed",
+    [
+        ((torch.bfloat16,), PRESENT, ["forward", "backward", "inplace", "out"]),
+        (tuple(vars(torch)[name] for name in SAMPLES), ABSENT, []),
+    ],
+)
 def test_a_function_without_its_operator_is_absent_if_it_never_works(dtypes, status, missed):
     def cumsum(x, *args, **kwargs):
         if x.dtype in dtypes:
@@ -297,11 +367,14 @@ class OtherStep(torch.optim.SGD):
             self.param_groups[0]["params"][0].mul_(1.001)
 
 
-@pytest.mark.parametrize("name, path, defect, stages", [
-    ("nn.Linear", "nn.Linear", OtherStart, ["init"]),
-    ("nn.Linear", "nn.Linear", OtherOutput, ["forward", "backward", "double_backward"]),
-    ("SGD", "optim.SGD", OtherStep, ["step", "state"]),
-])
+@pytest.mark.parametrize(
+    "name, path, defect, stages",
+    [
+        ("nn.Linear", "nn.Linear", OtherStart, ["init"]),
+        ("nn.Linear", "nn.Linear", OtherOutput, ["forward", "backward", "double_backward"]),
+        ("SGD", "optim.SGD", OtherStep, ["step", "state"]),
+    ],
+)
 def test_defects_of_modules_and_optimizers(name, path, defect, stages):
     assert check(name, {path: defect}).missed() == stages
 
@@ -321,16 +394,26 @@ def test_nothing_ends_the_run():
     def fine(progress):
         return OpResult("fine")
 
-    tasks = [task("hang", hang), task("crash", lambda progress: os.kill(os.getpid(), signal.SIGSEGV)),
-             task("exit", lambda progress: exit(3)), task("broken", lambda progress: 1 / 0),
-             *(task("fine", fine) for _ in range(4))]
+    tasks = [
+        task("hang", hang),
+        task("crash", lambda progress: os.kill(os.getpid(), signal.SIGSEGV)),
+        task("exit", lambda progress: exit(3)),
+        task("broken", lambda progress: 1 / 0),
+        *(task("fine", fine) for _ in range(4)),
+    ]
     results = sorted(run_tasks(tasks, jobs=2, limit=2.0), key=lambda result: result.name)
     assert [result.name for result in results] == ["broken", "crash", "exit", *["fine"] * 4, "hang"]
     found = {result.name: result.stages for result in results}
-    assert found["hang"]["backward"].misses == [{"where": "float64 sample 3", "reason": "no answer within 2 s"}]
+    assert found["hang"]["backward"].misses == [
+        {"where": "float64 sample 3", "reason": "no answer within 2 s"}
+    ]
     assert found["crash"]["forward"].misses[0]["reason"] == "the process died (SIGSEGV)"
     assert found["exit"]["forward"].misses[0]["reason"].startswith("raises SystemExit: 3")
-    assert found["broken"]["forward"].misses[0]["reason"].startswith("raises ZeroDivisionError: division by zero (test_harness.py:")
+    assert (
+        found["broken"]["forward"]
+        .misses[0]["reason"]
+        .startswith("raises ZeroDivisionError: division by zero (test_harness.py:")
+    )
 
 
 def result_with(name, **misses):
@@ -347,7 +430,9 @@ def test_the_verdict_wants_every_miss_listed_and_every_listed_miss_to_miss():
     assert judge(results, known, stages, whole=True).passed
     assert judge(results, load_known(), stages, whole=True).new == [("a", "forward", "off")]
     known["operators"]["a"]["backward"] = "why"
-    assert judge(results, known, stages, True).gone == ["a: backward passes now; remove it from the known misses"]
+    assert judge(results, known, stages, True).gone == [
+        "a: backward passes now; remove it from the known misses"
+    ]
     assert judge(results, known, ["forward"], True).passed  # backward was not run
     known["operators"] = {"a": {"forward": "why"}, "c": {"forward": "why"}}
     assert judge(results, known, stages, whole=False).passed
@@ -362,17 +447,34 @@ def test_a_known_miss_needs_a_reason(tmp_path):
 
 
 def test_the_command_prints_a_table_and_writes_it(tmp_path, capsys):
-    arguments = ["--candidate", "torch", "--ops", "add", "nn.Linear", "optim.SGD", "--samples", "1", "--out", str(tmp_path)]
+    arguments = [
+        "--candidate",
+        "torch",
+        "--ops",
+        "add",
+        "nn.Linear",
+        "optim.SGD",
+        "--samples",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
     assert cli.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "elementwise" in printed and "nn.Linear" not in printed
     data = json.loads((tmp_path / "conformance.json").read_text())
-    assert data["passed"] and [result["name"] for result in data["results"]] == ["add", "nn.Linear", "optim.SGD"]
+    assert data["passed"] and [result["name"] for result in data["results"]] == [
+        "add",
+        "nn.Linear",
+        "optim.SGD",
+    ]
     assert "| elementwise |" in (tmp_path / "conformance.md").read_text()
 
 
 def test_a_new_miss_fails_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(session, "load_candidate", lambda name: candidate_library(Altered({"sin": sine(gradient=2.0)})))
+    monkeypatch.setattr(
+        session, "load_candidate", lambda name: candidate_library(Altered({"sin": sine(gradient=2.0)}))
+    )
     assert cli.main(["--ops", "sin", "--only", "forward,backward", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "new miss: sin: backward: gradient 0:" in printed

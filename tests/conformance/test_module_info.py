@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
 
-from .test_opinfo import assert_as_listed  # noqa: E402
+from .test_opinfo import assert_as_listed
 
 
 @pytest.mark.slow

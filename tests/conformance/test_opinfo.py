@@ -1,4 +1,5 @@
-"""gradloom's operators against PyTorch's operator database: every miss is known, and every known miss misses."""
+"""gradloom's operators against PyTorch's operator database: every miss is known, and every known miss
+misses."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
 
-from .families import FAMILIES  # noqa: E402
+from .families import FAMILIES
 
 
 @pytest.mark.slow
