@@ -1,8 +1,10 @@
-"""Work shared out among threads gives what one thread gives, and leaves BLAS as it was."""
+"""Work shared out among threads gives what one thread gives and leaves BLAS as it was; memory is kept."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -141,3 +143,32 @@ def test_matmul(threads, left, right, dtype, monkeypatch):
     out = np.empty_like(expected)
     assert _gemm.matmul(a, b, out) is out
     np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+
+
+KEEPING = """
+import resource
+import numpy as np
+from gradloom.kernels import _memory
+kept = _memory.keep_freed_memory()
+for _ in range(3):
+    blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
+    del blocks
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    blocks = [np.ones(3 << 20, np.uint8) for _ in range(8)]
+    del blocks
+print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc")
+@pytest.mark.parametrize("environment", [{}, {"MALLOC_TRIM_THRESHOLD_": "131072"}])
+def test_freed_memory_is_kept_unless_the_user_says_otherwise(environment):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    output = subprocess.run(
+        [sys.executable, "-c", KEEPING], env=clean | environment, check=True, capture_output=True, text=True
+    ).stdout.split()
+    if environment:
+        assert output[0] == "False"
+    elif output[0] == "True":  # otherwise another C library
+        assert int(output[1]) < 1000  # of 61,440 pages

@@ -69,7 +69,8 @@ def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """
     helpers = min(get_num_threads(), len(items)) - 1
     if helpers < 1:
-        return [work(item) for item in items]
+        with single_threaded_blas():
+            return [work(item) for item in items]
     results: list[Any] = [None] * len(items)
     waiting = deque(enumerate(items))
 

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradloom.kernels import _convolve
+from gradloom.kernels import _convolve, _memory
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
 
 Ints = int | Sequence[int]
+
+# A convolution's blocks and results are the megabytes in question.
+_memory.keep_freed_memory()
 
 
 @np.errstate(all="ignore")
