@@ -5,6 +5,7 @@
   self, other: <formula>             several inputs: the formula gives a tuple
   result: <formula>                  an output: forward mode
   output_differentiability: [...]    which outputs are differentiable
+  node: <name>                       the class of the backward node, where the rule for it does not give PyTorch's
   dispatch:                          instead of the above: a section with the same keys for each dispatch key
     Default: {...}
 """
@@ -19,7 +20,7 @@ from .formula import Formula, FormulaError, parse
 from .schema import FunctionSchema, did_you_mean
 from .text import Entry, Node, Text, TextList
 
-NAME, DISPATCH, DIFFERENTIABILITY = "name", "dispatch", "output_differentiability"
+NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differentiability", "node"
 DEFAULT = "Default"
 NON_DIFFERENTIABLE = "non_differentiable"
 _BACKENDS = (
@@ -63,6 +64,7 @@ class Section:
     Attributes:
         inputs, outputs: the formulas of either direction, in the order of the file.
         differentiability: the value of `output_differentiability`, or None.
+        node: the value of `node`, or None.
         place: the text to which errors about the section as a whole belong.
     """
 
@@ -70,6 +72,7 @@ class Section:
     inputs: tuple[FormulaLine, ...]
     outputs: tuple[FormulaLine, ...]
     differentiability: Node | None
+    node: Text | None
     place: Text
 
 
@@ -123,7 +126,7 @@ def _section(
     arguments = {a.python_name for a in schema.inputs}
     returns = return_names(schema)
     for word, value in fields.items():
-        if word == DIFFERENTIABILITY:
+        if word in (DIFFERENTIABILITY, NODE):
             continue
         key = entry.keys[word]
         names = tuple(key.words())
@@ -141,7 +144,14 @@ def _section(
         if len(kinds) > 1:
             raise key.error("inputs and outputs in one key", "write one key for inputs and one for outputs")
         (inputs if kinds.pop() else outputs).append(line)
-    return Section(dispatch_key, tuple(inputs), tuple(outputs), fields.get(DIFFERENTIABILITY), place)
+    node = _node_name(entry.keys[NODE], fields[NODE]) if NODE in fields else None
+    return Section(dispatch_key, tuple(inputs), tuple(outputs), fields.get(DIFFERENTIABILITY), node, place)
+
+
+def _node_name(key: Text, value: Node) -> Text:
+    if not isinstance(value, Text) or not value.value.isidentifier():
+        raise key.error("`node` is not the name of a class", "write one, such as `CopyBackwards`")
+    return value
 
 
 def _says_non_differentiable(value: Node) -> bool:
@@ -170,7 +180,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
     if schema.argument(word) is not None:
         hint = "an operator with out= is never differentiable; write the functional operator's entry"
         raise name.error(f"formula for `{word}`, which is written to", hint)
-    known = [*arguments, *returns, DIFFERENTIABILITY, DISPATCH]
+    known = [*arguments, *returns, DIFFERENTIABILITY, DISPATCH, NODE]
     hint = _result_hint(word, returns) or did_you_mean(word, known)
     what = ", ".join(f"`{a.python_name}`" for a in schema.inputs if a.type.is_tensor_like) or "no tensors"
     message = f"`{schema.name}` has no input or output `{shorten(word)}`"

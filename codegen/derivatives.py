@@ -176,7 +176,8 @@ class _Loader:
         for section in sections(entry, schema):
             info = analyse(section, schema, self.callables)
             if info.inputs:
-                info = replace(info, node=self.node_name(schema, section.dispatch_key))
+                named = section.node.value if section.node is not None else None
+                info = replace(info, node=named or self.node_name(schema, section.dispatch_key))
             found[section.dispatch_key] = info
         return found
 

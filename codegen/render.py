@@ -240,13 +240,13 @@ class PublicName:
 
     @property
     def is_function(self) -> bool:
-        return any("function" in w.native.variants for w in self.wrappers)
+        return any("function" in w.variants for w in self.wrappers)
 
     @property
     def method_entries(self) -> tuple[int, ...]:
         """The positions of the overloads that are methods, as all in-place variants are."""
         return tuple(i for i, w in enumerate(self.wrappers)
-                     if "method" in w.native.variants or (w.kind == "inplace" and w.parameters[0].argument.name == "self"))
+                     if "method" in w.variants or (w.kind == "inplace" and w.parameters[0].argument.name == "self"))
 
     @property
     def is_method(self) -> bool:

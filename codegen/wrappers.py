@@ -234,6 +234,8 @@ class Wrapper:
     def call_values(self) -> str:
         """The arguments that a call passes by position, as the inside of a tuple."""
         names = [p.name for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
+        if self.makes_leaf:
+            names = ["factory_dtype(dtype, out)" if name == "dtype" else name for name in names]
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
     @property
@@ -275,6 +277,11 @@ class Wrapper:
     @property
     def device(self) -> bool:
         return any(p.argument.python_name == "device" for p in self.parameters)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """How it is called: `function`, `method`; the copy variant of a view is a function."""
+        return ("function",) if self.kind == "copy" else self.native.variants
 
     @property
     def makes_leaf(self) -> bool:
@@ -422,6 +429,23 @@ class Wrapper:
             if p.argument.annotation and letters & set(p.argument.annotation.sets):
                 return p.name
         return self.first
+
+    @property
+    def records_view(self) -> bool:
+        """Whether its result is a view to autograd, too, and not only in memory."""
+        return self.is_view and self.strategy != "not_differentiable"
+
+    @property
+    def changes_view(self) -> bool:
+        """Whether it changes what its tensor shows of the memory, and not the memory."""
+        return self.kind == "inplace" and "inplace_view" in self.native.tags
+
+    @property
+    def writes_itself(self) -> bool:
+        """Whether the kernel writes to the first argument's array, as one whose name ends in `_` does."""
+        kernel = self.native.kernel
+        return (self.kind == "inplace" and kernel is not None and kernel.function is not None
+                and kernel.function.endswith("_"))
 
     @property
     def replay(self) -> str:
@@ -668,9 +692,11 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
     native: NativeFunction = joined.function
     schema = joined.schema
     kind = "inplace" if schema.kind == "inplace" else "copy" if joined.variant is not None else "functional"
+    out_kind = "copy_out" if kind == "copy" else "out"
     name = schema.name.name
     first_is_self = bool(schema.arguments) and schema.arguments[0].name == "self"
-    renames = first_is_self and "function" in native.variants
+    is_copy = joined.variant is not None and joined.variant.kind == "copy"
+    renames = first_is_self and (is_copy or "function" in native.variants)
     parameters = tuple(
         Parameter(a, "input" if a.name == "self" and renames else a.python_name, a.name in native.accepts_number)
         for a in schema.inputs
@@ -689,6 +715,6 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
         info=joined.info if native.composite is None else None,
         strategy=joined.strategy,
         guard=f"_{schema.name.unambiguous.upper()}" if direct else None,
-        has_out=kind == "functional" and any(v.kind == "out" for v in native.derived),
+        has_out=kind != "inplace" and any(v.kind == out_kind for v in native.derived),
         composite=None if native.composite is None else f"composite_{native.composite}",
     )

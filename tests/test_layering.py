@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("autograd", "construct", "dispatch", "generator", "overloads", "printing", "promotion", "return_types",
+CORE = ("autograd", "construct", "conversions", "dispatch", "generator", "overloads", "printing", "promotion", "return_types",
         "tensor", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is

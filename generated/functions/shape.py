@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.shape import as_strided_backward, cat_backward, permute_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, to_copy_backward, unbind_backward, unsqueeze_to
+from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_backward, as_strided_scatter_src_backward, block_diag_backward, cat_backward, narrow_backward, permute_backward, repeat_backward, roll_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, to_copy_backward, unbind_backward, unsqueeze_to
 
 
 class CloneBackward0(Node):
@@ -31,7 +31,7 @@ class CloneBackward0(Node):
         return (grad_of_self,)
 
 
-class CopyBackward0(Node):
+class CopyBackwards(Node):
     """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"""
 
     __slots__ = ()
@@ -41,9 +41,9 @@ class CopyBackward0(Node):
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: grad * 0
+        # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
-            grad_of_self = grad * 0
+            grad_of_self = ops.zeros_like(grad)
         else:
             grad_of_self = None
         # src: grad
@@ -68,6 +68,24 @@ class ToCopyBackward0(Node):
         if edges[0] is not NO_EDGE:
             self_scalar_type = fn.saved_self_scalar_type
             grad_of_self = to_copy_backward(grad, self_scalar_type)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class AliasBackward0(Node):
+    """alias(Tensor(a) self) -> Tensor(a)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -172,8 +190,47 @@ class TransposeBackward0(Node):
         return (grad_of_self,)
 
 
+class TransposeBackward1(Node):
+    """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
+
+    __slots__ = ('saved_dim0', 'saved_dim1')
+    _saved_fields = ('dim0', 'dim1')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.transpose(dim0, dim1)
+        if edges[0] is not NO_EDGE:
+            dim0 = fn.saved_dim0
+            dim1 = fn.saved_dim1
+            grad_of_self = grad.transpose(dim0, dim1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class TBackward0(Node):
     """t(Tensor(a) self) -> Tensor(a)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.t()
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad.t()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TBackward1(Node):
+    """t_(Tensor(a!) self) -> Tensor(a!)"""
 
     __slots__ = ()
 
@@ -252,6 +309,68 @@ class SqueezeBackward2(Node):
         return (grad_of_self,)
 
 
+class SqueezeBackward3(Node):
+    """squeeze_(Tensor(a!) self) -> Tensor(a!)"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward4(Node):
+    """squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward5(Node):
+    """squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class UnsqueezeBackward0(Node):
     """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
 
@@ -272,8 +391,53 @@ class UnsqueezeBackward0(Node):
         return (grad_of_self,)
 
 
+class UnsqueezeBackward1(Node):
+    """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)"""
+
+    __slots__ = ('saved_dim',)
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.squeeze(dim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            grad_of_self = grad.squeeze(dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class AsStridedBackward0(Node):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
+    _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_strides = fn.saved_self_sym_strides
+            self_sym_storage_offset = fn.saved_self_sym_storage_offset
+            size = fn.saved_size
+            stride = fn.saved_stride
+            storage_offset = fn.saved_storage_offset
+            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class AsStridedBackward1(Node):
+    """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)"""
 
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
@@ -387,21 +551,133 @@ class SliceBackwardBackward0(Node):
         return (grad_of_grad_output,)
 
 
+class NarrowCopyBackward0(Node):
+    """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_length')
+    _saved_fields = ('self_sym_sizes', 'dim', 'start', 'length')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: narrow_backward(grad, self.sym_sizes(), dim, start, length)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            start = fn.saved_start
+            length = fn.saved_length
+            grad_of_self = narrow_backward(grad, self_sym_sizes, dim, start, length)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DiagonalBackward0(Node):
+    """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
+    _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DiagonalBackwardBackward0(Node):
+    """diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
+
+    __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
+    _saved_fields = ('offset', 'dim1', 'dim2')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_output: grad.diagonal(offset, dim1, dim2)
+        if edges[0] is not NO_EDGE:
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_grad_output = grad.diagonal(offset, dim1, dim2)
+        else:
+            grad_of_grad_output = None
+        return (grad_of_grad_output,)
+
+
+class UnfoldBackward0(Node):
+    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
+    _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dimension = fn.saved_dimension
+            size = fn.saved_size
+            step = fn.saved_step
+            grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnfoldBackwardBackward0(Node):
+    """unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_size', 'saved_step')
+    _saved_fields = ('dim', 'size', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_in: grad.unfold(dim, size, step)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            size = fn.saved_size
+            step = fn.saved_step
+            grad_of_grad_in = grad.unfold(dim, size, step)
+        else:
+            grad_of_grad_in = None
+        return (grad_of_grad_in,)
+
+
 class UnbindBackward0(Node):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
-    _saved_fields = ('self_sym_sizes', 'dim')
+    __slots__ = ('saved_dim',)
+    _saved_fields = ('dim',)
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
             return (None,)
         edges = fn.next_edges
-        # self: unbind_backward(grads, self.sym_sizes(), dim)
+        # self: unbind_backward(grads, dim)
         if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
             dim = fn.saved_dim
-            grad_of_self = unbind_backward(grads, self_sym_sizes, dim)
+            grad_of_self = unbind_backward(grads, dim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -409,6 +685,27 @@ class UnbindBackward0(Node):
 
 class SplitBackward0(Node):
     """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_backward(grads, self.sym_sizes(), split_size, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_size = fn.saved_split_size
+            dim = fn.saved_dim
+            grad_of_self = split_backward(grads, self_sym_sizes, split_size, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnsafeSplitBackward0(Node):
+    """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
 
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
@@ -447,6 +744,162 @@ class SplitWithSizesBackward0(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+class UnsafeSplitWithSizesBackward0(Node):
+    """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_sizes = fn.saved_split_sizes
+            dim = fn.saved_dim
+            grad_of_self = split_with_sizes_backward(grads, self_sym_sizes, split_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SelectScatterBackward0(Node):
+    """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"""
+
+    __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: select_scatter(grad, zeros_like(src), dim, index)
+        if edges[0] is not NO_EDGE:
+            src_sym_sizes = fn.saved_src_sym_sizes
+            src_scalar_type = fn.saved_src_scalar_type
+            src_device = fn.saved_src_device
+            dim = fn.saved_dim
+            index = fn.saved_index
+            grad_of_self = ops.select_scatter(grad, ops.zeros(src_sym_sizes, dtype=src_scalar_type, device=src_device), dim, index)
+        else:
+            grad_of_self = None
+        # src: grad.select(dim, index)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            grad_of_src = grad.select(dim, index)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+
+class SliceScatterBackward0(Node):
+    """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+
+    __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
+    _saved_fields = ('dim', 'start', 'end', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: slice_scatter(grad, zeros_like(src), dim, start, end, step)
+        if edges[0] is not NO_EDGE:
+            src_sym_sizes = fn.saved_src_sym_sizes
+            src_scalar_type = fn.saved_src_scalar_type
+            src_device = fn.saved_src_device
+            dim = fn.saved_dim
+            start = fn.saved_start
+            end = fn.saved_end
+            step = fn.saved_step
+            grad_of_self = ops.slice_scatter(grad, ops.zeros(src_sym_sizes, dtype=src_scalar_type, device=src_device), dim, start, end, step)
+        else:
+            grad_of_self = None
+        # src: grad.slice(dim, start, end, step)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            start = fn.saved_start
+            end = fn.saved_end
+            step = fn.saved_step
+            grad_of_src = grad.slice(dim, start, end, step)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+
+class DiagonalScatterBackward0(Node):
+    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+
+    __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_offset', 'saved_dim1', 'saved_dim2')
+    _saved_fields = ('offset', 'dim1', 'dim2')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: diagonal_scatter(grad, zeros_like(src), offset, dim1, dim2)
+        if edges[0] is not NO_EDGE:
+            src_sym_sizes = fn.saved_src_sym_sizes
+            src_scalar_type = fn.saved_src_scalar_type
+            src_device = fn.saved_src_device
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_self = ops.diagonal_scatter(grad, ops.zeros(src_sym_sizes, dtype=src_scalar_type, device=src_device), offset, dim1, dim2)
+        else:
+            grad_of_self = None
+        # src: grad.diagonal(offset, dim1, dim2)
+        if edges[1] is not NO_EDGE:
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_src = grad.diagonal(offset, dim1, dim2)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+
+class AsStridedScatterBackward0(Node):
+    """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
+    _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: as_strided_scatter_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_strides = fn.saved_self_sym_strides
+            self_sym_storage_offset = fn.saved_self_sym_storage_offset
+            size = fn.saved_size
+            stride = fn.saved_stride
+            storage_offset = fn.saved_storage_offset
+            grad_of_self = as_strided_scatter_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
+        else:
+            grad_of_self = None
+        # src: as_strided_scatter_src_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
+        if edges[1] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_strides = fn.saved_self_sym_strides
+            self_sym_storage_offset = fn.saved_self_sym_storage_offset
+            size = fn.saved_size
+            stride = fn.saved_stride
+            storage_offset = fn.saved_storage_offset
+            grad_of_src = as_strided_scatter_src_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
 
 
 class CatBackward0(Node):
@@ -492,3 +945,624 @@ class StackBackward0(Node):
         else:
             grad_of_tensors = [None] * tensors_size_
         return (*grad_of_tensors,)
+
+
+class BlockDiagBackward0(Node):
+    """block_diag(Tensor[] tensors) -> Tensor"""
+
+    __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,) * len(fn.next_edges)
+        edges = fn.next_edges
+        tensors_size_ = fn.saved_tensors_size_
+        # tensors: block_diag_backward(grad, [t.shape for t in tensors], [t.dtype for t in tensors])
+        if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
+            tensors_args_sym_sizes = fn.saved_tensors_args_sym_sizes
+            tensors_args_scalar_type = fn.saved_tensors_args_scalar_type
+            grad_of_tensors = block_diag_backward(grad, tensors_args_sym_sizes, tensors_args_scalar_type) or [None] * tensors_size_
+        else:
+            grad_of_tensors = [None] * tensors_size_
+        return (*grad_of_tensors,)
+
+
+class RepeatBackward0(Node):
+    """repeat(Tensor self, int[] repeats) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_repeats')
+    _saved_fields = ('self_sym_sizes', 'repeats')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: repeat_backward(grad, repeats, self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            repeats = fn.saved_repeats
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = repeat_backward(grad, repeats, self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class RollBackward0(Node):
+    """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"""
+
+    __slots__ = ('saved_shifts', 'saved_dims')
+    _saved_fields = ('shifts', 'dims')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: roll_backward(grad, shifts, dims)
+        if edges[0] is not NO_EDGE:
+            shifts = fn.saved_shifts
+            dims = fn.saved_dims
+            grad_of_self = roll_backward(grad, shifts, dims)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class FlipBackward0(Node):
+    """flip(Tensor self, int[] dims) -> Tensor"""
+
+    __slots__ = ('saved_dims',)
+    _saved_fields = ('dims',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.flip(dims)
+        if edges[0] is not NO_EDGE:
+            dims = fn.saved_dims
+            grad_of_self = grad.flip(dims)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class Rot90Backward0(Node):
+    """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"""
+
+    __slots__ = ('saved_k', 'saved_dims')
+    _saved_fields = ('k', 'dims')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.rot90(-k, dims)
+        if edges[0] is not NO_EDGE:
+            k = fn.saved_k
+            dims = fn.saved_dims
+            grad_of_self = grad.rot90(-k, dims)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TrilBackward0(Node):
+    """tril(Tensor self, int diagonal=0) -> Tensor"""
+
+    __slots__ = ('saved_diagonal',)
+    _saved_fields = ('diagonal',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.tril(diagonal)
+        if edges[0] is not NO_EDGE:
+            diagonal = fn.saved_diagonal
+            grad_of_self = grad.tril(diagonal)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TriuBackward0(Node):
+    """triu(Tensor self, int diagonal=0) -> Tensor"""
+
+    __slots__ = ('saved_diagonal',)
+    _saved_fields = ('diagonal',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.triu(diagonal)
+        if edges[0] is not NO_EDGE:
+            diagonal = fn.saved_diagonal
+            grad_of_self = grad.triu(diagonal)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DiagEmbedBackward0(Node):
+    """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+
+    __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
+    _saved_fields = ('offset', 'dim1', 'dim2')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.diagonal(offset, dim1, dim2)
+        if edges[0] is not NO_EDGE:
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_self = grad.diagonal(offset, dim1, dim2)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ConstantPadNdBackward0(Node):
+    """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"""
+
+    __slots__ = ('saved_pad',)
+    _saved_fields = ('pad',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: constant_pad_nd(grad, [-n for n in pad])
+        if edges[0] is not NO_EDGE:
+            pad = fn.saved_pad
+            grad_of_self = ops.constant_pad_nd(grad, [-n for n in pad])
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class PixelShuffleBackward0(Node):
+    """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
+
+    __slots__ = ('saved_upscale_factor',)
+    _saved_fields = ('upscale_factor',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: pixel_unshuffle(grad, upscale_factor)
+        if edges[0] is not NO_EDGE:
+            upscale_factor = fn.saved_upscale_factor
+            grad_of_self = ops.pixel_unshuffle(grad, upscale_factor)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class PixelUnshuffleBackward0(Node):
+    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
+
+    __slots__ = ('saved_downscale_factor',)
+    _saved_fields = ('downscale_factor',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: pixel_shuffle(grad, downscale_factor)
+        if edges[0] is not NO_EDGE:
+            downscale_factor = fn.saved_downscale_factor
+            grad_of_self = ops.pixel_shuffle(grad, downscale_factor)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ChannelShuffleBackward0(Node):
+    """channel_shuffle(Tensor self, int groups) -> Tensor"""
+
+    __slots__ = ('saved_groups',)
+    _saved_fields = ('groups',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: channel_shuffle(grad, grad.size(1) // groups)
+        if edges[0] is not NO_EDGE:
+            groups = fn.saved_groups
+            grad_of_self = ops.channel_shuffle(grad, grad.size(1) // groups)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class AliasBackward0_copy(Node):
+    """alias_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ViewBackward0_copy(Node):
+    """view_copy(Tensor self, int[] size) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.reshape(self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = grad.reshape(self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ExpandBackward0_copy(Node):
+    """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class PermuteBackward0_copy(Node):
+    """permute_copy(Tensor self, int[] dims) -> Tensor"""
+
+    __slots__ = ('saved_dims',)
+    _saved_fields = ('dims',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: permute_backward(grad, dims)
+        if edges[0] is not NO_EDGE:
+            dims = fn.saved_dims
+            grad_of_self = permute_backward(grad, dims)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TransposeBackward0_copy(Node):
+    """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor"""
+
+    __slots__ = ('saved_dim0', 'saved_dim1')
+    _saved_fields = ('dim0', 'dim1')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.transpose(dim0, dim1)
+        if edges[0] is not NO_EDGE:
+            dim0 = fn.saved_dim0
+            dim1 = fn.saved_dim1
+            grad_of_self = grad.transpose(dim0, dim1)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class TBackward0_copy(Node):
+    """t_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.t()
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad.t()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward0_copy(Node):
+    """squeeze_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward1_copy(Node):
+    """squeeze_copy.dim(Tensor self, int dim) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SqueezeBackward2_copy(Node):
+    """squeeze_copy.dims(Tensor self, int[] dim) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unsqueeze_to(grad, self.sym_sizes(), dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnsqueezeBackward0_copy(Node):
+    """unsqueeze_copy(Tensor self, int dim) -> Tensor"""
+
+    __slots__ = ('saved_dim',)
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.squeeze(dim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            grad_of_self = grad.squeeze(dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class AsStridedBackward0_copy(Node):
+    """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
+    _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_strides = fn.saved_self_sym_strides
+            self_sym_storage_offset = fn.saved_self_sym_storage_offset
+            size = fn.saved_size
+            stride = fn.saved_stride
+            storage_offset = fn.saved_storage_offset
+            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SelectBackward0_copy(Node):
+    """select_copy.int(Tensor self, int dim, int index) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
+    _saved_fields = ('self_sym_sizes', 'dim', 'index')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: select_backward(grad, self.sym_sizes(), dim, index)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            index = fn.saved_index
+            grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SliceBackward0_copy(Node):
+    """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
+    _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            start = fn.saved_start
+            end = fn.saved_end
+            step = fn.saved_step
+            grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DiagonalBackward0_copy(Node):
+    """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
+    _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            offset = fn.saved_offset
+            dim1 = fn.saved_dim1
+            dim2 = fn.saved_dim2
+            grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnfoldBackward0_copy(Node):
+    """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
+    _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dimension = fn.saved_dimension
+            size = fn.saved_size
+            step = fn.saved_step
+            grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class UnbindBackward0_copy(Node):
+    """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]"""
+
+    __slots__ = ('saved_dim',)
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: unbind_backward(grads, dim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            grad_of_self = unbind_backward(grads, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SplitBackward0_copy(Node):
+    """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_backward(grads, self.sym_sizes(), split_size, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_size = fn.saved_split_size
+            dim = fn.saved_dim
+            grad_of_self = split_backward(grads, self_sym_sizes, split_size, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class SplitWithSizesBackward0_copy(Node):
+    """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
+    _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            split_sizes = fn.saved_split_sizes
+            dim = fn.saved_dim
+            grad_of_self = split_with_sizes_backward(grads, self_sym_sizes, split_sizes, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)

@@ -14,7 +14,8 @@ from gradloom.autograd.edge import NO_EDGE, gradient_edge
 from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
-from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
+from gradloom.autograd.views import (
+    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
@@ -22,7 +23,8 @@ from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
-from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.variants import (
+    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import activation as kernels_activation
 from gradloom.composite import activation as composite_activation
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, log_softmax_jvp, mish_second, silu_second, softmax_backward_jvp, softmax_jvp, softplus_second
@@ -151,11 +153,7 @@ def relu_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    try:
-        changed = kernels_activation.relu_(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'relu', self_) from None
-    write_inplace(self_, changed)
+    kernels_activation.relu_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)

@@ -14,7 +14,8 @@ from gradloom.autograd.edge import NO_EDGE, gradient_edge
 from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
-from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
+from gradloom.autograd.views import (
+    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
@@ -22,7 +23,8 @@ from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
-from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.variants import (
+    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import creation as kernels_creation
 
 new = object.__new__
@@ -32,7 +34,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """zeros(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(zeros, (size, dtype, layout, device, pin_memory), out)
+        return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
@@ -53,7 +55,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """ones(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(ones, (size, dtype, layout, device, pin_memory), out)
+        return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
@@ -74,7 +76,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
 def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(full, (size, fill_value, dtype, layout, device, pin_memory), out)
+        return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
@@ -95,7 +97,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
 def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
     """empty.memory_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     if out is not None:
-        return write_out(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format), out)
+        return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
@@ -113,11 +115,66 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     return result
 
 
-def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
+def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad=False):
+    """empty_strided(int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, requires_grad=False):
+    """empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
+    """scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     self_ = input._array
-    if out is not None:
-        return write_out(zeros_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
@@ -135,11 +192,9 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     return result
 
 
-def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
+def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     self_ = input._array
-    if out is not None:
-        return write_out(ones_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
@@ -157,11 +212,9 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     return result
 
 
-def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
+def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     self_ = input._array
-    if out is not None:
-        return write_out(empty_like, (input, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
@@ -179,11 +232,9 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     return result
 
 
-def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
+def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     self_ = input._array
-    if out is not None:
-        return write_out(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
@@ -201,11 +252,9 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     return result
 
 
-def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False):
     """new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     self_ = self._array
-    if out is not None:
-        return write_out(new_zeros, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
@@ -223,11 +272,9 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     return result
 
 
-def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False):
     """new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     self_ = self._array
-    if out is not None:
-        return write_out(new_ones, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
@@ -245,11 +292,9 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False,
     return result
 
 
-def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False):
     """new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     self_ = self._array
-    if out is not None:
-        return write_out(new_empty, (self, size, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
@@ -267,11 +312,29 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     return result
 
 
-def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, requires_grad=False):
+    """new_empty_strided(Tensor self, int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    self_ = self._array
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires_grad=False):
     """new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     self_ = self._array
-    if out is not None:
-        return write_out(new_full, (self, size, fill_value, dtype, layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
@@ -292,7 +355,7 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
 def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(arange, (end, dtype, layout, device, pin_memory), out)
+        return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
@@ -310,8 +373,10 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=False):
+def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is not None:
+        return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
@@ -329,8 +394,10 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     return result
 
 
-def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False):
+def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is not None:
+        return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
@@ -348,10 +415,52 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     return result
 
 
+def range_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is not None:
+        return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.range_step(start, end, step, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is not None:
+        return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.range(start, end, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(linspace, (start, end, steps, dtype, layout, device, pin_memory), out)
+        return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
@@ -369,10 +478,163 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     return result
 
 
+def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    start_, end_ = start._array, end._array
+    if out is not None:
+        return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    start_ = start._array
+    if out is not None:
+        return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    end_ = end._array
+    if out is not None:
+        return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def logspace(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is not None:
+        return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    start_, end_ = start._array, end._array
+    if out is not None:
+        return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    start_ = start._array
+    if out is not None:
+        return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+    """logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    end_ = end._array
+    if out is not None:
+        return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """eye(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(eye, (n, dtype, layout, device, pin_memory), out)
+        return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
@@ -393,10 +655,48 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
 def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """eye.m(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if out is not None:
-        return write_out(eye_m, (n, m, dtype, layout, device, pin_memory), out)
+        return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
     result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
+    """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        result.requires_grad = True
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
+    """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -14,7 +14,8 @@ from gradloom.autograd.edge import NO_EDGE, gradient_edge
 from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
-from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
+from gradloom.autograd.views import (
+    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
@@ -22,7 +23,8 @@ from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
-from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.variants import (
+    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -4784,11 +4786,7 @@ def abs_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    try:
-        changed = kernels_elementwise.abs_(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'abs', self_) from None
-    write_inplace(self_, changed)
+    kernels_elementwise.abs_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6246,14 +6244,7 @@ def polygamma_(self, n):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
-    written = self_
-    if self_.dtype.kind not in 'fcV':
-        self_, = promote_to_float((self,), ())
-    try:
-        changed = kernels_elementwise.polygamma_(self_, n)
-    except REFUSALS as error:
-        raise refusal(error, 'polygamma', self_) from None
-    write_inplace(written, changed)
+    kernels_elementwise.polygamma_(self_, n)
     bump_version(self)
     if records:
         rebase_history(self, fn)

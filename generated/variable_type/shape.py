@@ -14,7 +14,8 @@ from gradloom.autograd.edge import NO_EDGE, gradient_edge
 from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
-from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
+from gradloom.autograd.views import (
+    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
@@ -22,33 +23,84 @@ from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
-from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.variants import (
+    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import shape as kernels_shape
 from gradloom.composite import shape as composite_shape
+from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
 from gradloom.generated.functions.shape import (
+    AliasBackward0,
+    AliasBackward0_copy,
     AsStridedBackward0,
+    AsStridedBackward0_copy,
+    AsStridedBackward1,
+    AsStridedScatterBackward0,
+    BlockDiagBackward0,
     CatBackward0,
+    ChannelShuffleBackward0,
     CloneBackward0,
-    CopyBackward0,
+    ConstantPadNdBackward0,
+    CopyBackwards,
+    DiagEmbedBackward0,
+    DiagonalBackward0,
+    DiagonalBackward0_copy,
+    DiagonalBackwardBackward0,
+    DiagonalScatterBackward0,
     ExpandBackward0,
+    ExpandBackward0_copy,
+    FlipBackward0,
+    NarrowCopyBackward0,
     PermuteBackward0,
+    PermuteBackward0_copy,
+    PixelShuffleBackward0,
+    PixelUnshuffleBackward0,
+    RepeatBackward0,
+    RollBackward0,
+    Rot90Backward0,
     SelectBackward0,
+    SelectBackward0_copy,
     SelectBackwardBackward0,
+    SelectScatterBackward0,
     SliceBackward0,
+    SliceBackward0_copy,
     SliceBackwardBackward0,
+    SliceScatterBackward0,
     SplitBackward0,
+    SplitBackward0_copy,
     SplitWithSizesBackward0,
+    SplitWithSizesBackward0_copy,
     SqueezeBackward0,
+    SqueezeBackward0_copy,
     SqueezeBackward1,
+    SqueezeBackward1_copy,
     SqueezeBackward2,
+    SqueezeBackward2_copy,
+    SqueezeBackward3,
+    SqueezeBackward4,
+    SqueezeBackward5,
     StackBackward0,
     TBackward0,
+    TBackward0_copy,
+    TBackward1,
     ToCopyBackward0,
     TransposeBackward0,
+    TransposeBackward0_copy,
+    TransposeBackward1,
+    TrilBackward0,
+    TriuBackward0,
     UnbindBackward0,
+    UnbindBackward0_copy,
+    UnfoldBackward0,
+    UnfoldBackward0_copy,
+    UnfoldBackwardBackward0,
+    UnsafeSplitBackward0,
+    UnsafeSplitWithSizesBackward0,
     UnsafeViewBackward0,
     UnsqueezeBackward0,
+    UnsqueezeBackward0_copy,
+    UnsqueezeBackward1,
     ViewBackward0,
+    ViewBackward0_copy,
 )
 
 new = object.__new__
@@ -149,7 +201,7 @@ def copy_(self, src, non_blocking=False):
     if self._edge is None:
         check_inplace(self, records)
     if records:
-        fn = new(CopyBackward0)
+        fn = new(CopyBackwards)
         fn.next_edges = (edge_self, edge_src)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
@@ -157,7 +209,7 @@ def copy_(self, src, non_blocking=False):
             remember(fn)
     if flags & FORWARD_AD:
         src_t = src._tangent
-    write_inplace(self_, kernels_shape.copy(self_, src_))
+    kernels_shape.copy_(self_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
@@ -275,6 +327,106 @@ _TYPE_AS = GuardedOverload("type_as", ((
 ),))
 
 
+def alias(input):
+    """alias(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ALIAS(input)
+    result_ = kernels_shape.alias(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AliasBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t
+                result_tangent = self_t
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ALIAS = GuardedOverload("alias", ((
+    'alias(Tensor self)',
+    alias,
+),))
+
+
+def alias_copy(input, *, out=None):
+    """alias_copy(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ALIAS_COPY(input, out=out)
+    if out is not None:
+        return write_out(alias_copy, (input,), out)
+    result_ = kernels_shape.alias(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AliasBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t
+                result_tangent = self_t
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ALIAS_COPY = GuardedOverload("alias_copy", ((
+    'alias_copy(Tensor self, *, Tensor? out=None)',
+    alias_copy,
+),))
+
+
 def view(self, size):
     """view(Tensor(a) self, int[] size) -> Tensor(a)"""
     self_ = self._array
@@ -310,6 +462,82 @@ def view(self, size):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def view_copy(input, size, *, out=None):
+    """view_copy(Tensor self, int[] size) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(view_copy, (input, size), out)
+    result_ = kernels_shape.view(self_, size).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.view_copy(self_t, size)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def view_dtype(self, dtype):
+    """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
+    self_ = self._array
+    result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    share_version(result, self)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def view_copy_dtype(input, dtype, *, out=None):
+    """view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(view_copy_dtype, (input, dtype), out)
+    result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -411,6 +639,28 @@ _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
 ),))
 
 
+def unflatten_int(input, dim, sizes):
+    """unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)"""
+    return composite_shape.unflatten(input, dim, sizes)
+
+
+def ravel(input):
+    """ravel(Tensor(a) self) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RAVEL(input)
+    return composite_shape.ravel(input)
+
+
+_RAVEL = GuardedOverload("ravel", ((
+    'ravel(Tensor self)',
+    ravel,
+),))
+
+
 def expand(self, size, implicit):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
     self_ = self._array
@@ -450,6 +700,45 @@ def expand(self, size, implicit):
     return result
 
 
+def expand_copy(input, size, implicit, *, out=None):
+    """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(expand_copy, (input, size, implicit), out)
+    result_ = kernels_shape.expand(self_, size, implicit).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ExpandBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.expand_copy(self_t, size, implicit=implicit)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def expand_as(self, other):
     """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     try:
@@ -465,6 +754,21 @@ _EXPAND_AS = GuardedOverload("expand_as", ((
     'expand_as(Tensor self, Tensor other)',
     expand_as,
 ),))
+
+
+def broadcast_to(input, size):
+    """broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)"""
+    return composite_shape.broadcast_to(input, size)
+
+
+def broadcast_tensors(tensors):
+    """broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
+    return composite_shape.broadcast_tensors(tensors)
+
+
+def sum_to_size(self, size):
+    """sum_to_size(Tensor self, int[] size) -> Tensor"""
+    return composite_shape.sum_to_size(self, size)
 
 
 def permute(input, dims):
@@ -499,6 +803,46 @@ def permute(input, dims):
             try:
                 # result: auto_linear
                 result_tangent = ops.permute(self_t, dims)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def permute_copy(input, dims, *, out=None):
+    """permute_copy(Tensor self, int[] dims) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(permute_copy, (input, dims), out)
+    result_ = kernels_shape.permute(self_, dims).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PermuteBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dims = dims
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.permute_copy(self_t, dims)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -561,6 +905,110 @@ _TRANSPOSE_INT = GuardedOverload("transpose", ((
 ),))
 
 
+def transpose_copy(input, dim0, dim1, *, out=None):
+    """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRANSPOSE_COPY_INT(input, dim0, dim1, out=out)
+    if dim0.__class__ is not int or dim1.__class__ is not int:
+        return _TRANSPOSE_COPY_INT(input, dim0, dim1, out=out)
+    if out is not None:
+        return write_out(transpose_copy, (input, dim0, dim1), out)
+    result_ = kernels_shape.transpose(self_, dim0, dim1).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TransposeBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim0 = dim0
+            fn.saved_dim1 = dim1
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.transpose_copy_int(self_t, dim0, dim1)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", ((
+    'transpose_copy(Tensor self, int dim0, int dim1, *, Tensor? out=None)',
+    transpose_copy,
+),))
+
+
+def transpose_(self, dim0, dim1):
+    """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRANSPOSE_(self, dim0, dim1)
+    if dim0.__class__ is not int or dim1.__class__ is not int:
+        return _TRANSPOSE_(self, dim0, dim1)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(TransposeBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim0 = dim0
+        fn.saved_dim1 = dim1
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.transpose(self_, dim0, dim1)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.transpose(dim0, dim1)
+                result_tangent = self_t.transpose(dim0, dim1)
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
+
+
+_TRANSPOSE_ = GuardedOverload("transpose_", ((
+    'transpose_(Tensor self, int dim0, int dim1)',
+    transpose_,
+),))
+
+
 def t(input):
     """t(Tensor(a) self) -> Tensor(a)"""
     try:
@@ -609,6 +1057,198 @@ _T = GuardedOverload("t", ((
     't(Tensor self)',
     t,
 ),))
+
+
+def t_copy(input, *, out=None):
+    """t_copy(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _T_COPY(input, out=out)
+    if out is not None:
+        return write_out(t_copy, (input,), out)
+    result_ = kernels_shape.t(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.t_copy(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_T_COPY = GuardedOverload("t_copy", ((
+    't_copy(Tensor self, *, Tensor? out=None)',
+    t_copy,
+),))
+
+
+def t_(self):
+    """t_(Tensor(a!) self) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _T_(self)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(TBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.t(self_)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.t()
+                result_tangent = self_t.t()
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
+
+
+_T_ = GuardedOverload("t_", ((
+    't_(Tensor self)',
+    t_,
+),))
+
+
+def swapaxes(input, axis0, axis1):
+    """swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SWAPAXES(input, axis0, axis1)
+    if axis0.__class__ is not int or axis1.__class__ is not int:
+        return _SWAPAXES(input, axis0, axis1)
+    return composite_shape.swapdims(input, axis0, axis1)
+
+
+_SWAPAXES = GuardedOverload("swapaxes", ((
+    'swapaxes(Tensor self, int axis0, int axis1)',
+    swapaxes,
+),))
+
+
+def swapaxes_(self, axis0, axis1):
+    """swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SWAPAXES_(self, axis0, axis1)
+    if axis0.__class__ is not int or axis1.__class__ is not int:
+        return _SWAPAXES_(self, axis0, axis1)
+    return composite_shape.swapdims_(self, axis0, axis1)
+
+
+_SWAPAXES_ = GuardedOverload("swapaxes_", ((
+    'swapaxes_(Tensor self, int axis0, int axis1)',
+    swapaxes_,
+),))
+
+
+def swapdims(input, dim0, dim1):
+    """swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SWAPDIMS(input, dim0, dim1)
+    if dim0.__class__ is not int or dim1.__class__ is not int:
+        return _SWAPDIMS(input, dim0, dim1)
+    return composite_shape.swapdims(input, dim0, dim1)
+
+
+_SWAPDIMS = GuardedOverload("swapdims", ((
+    'swapdims(Tensor self, int dim0, int dim1)',
+    swapdims,
+),))
+
+
+def swapdims_(self, dim0, dim1):
+    """swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SWAPDIMS_(self, dim0, dim1)
+    if dim0.__class__ is not int or dim1.__class__ is not int:
+        return _SWAPDIMS_(self, dim0, dim1)
+    return composite_shape.swapdims_(self, dim0, dim1)
+
+
+_SWAPDIMS_ = GuardedOverload("swapdims_", ((
+    'swapdims_(Tensor self, int dim0, int dim1)',
+    swapdims_,
+),))
+
+
+def movedim_intlist(input, source, destination):
+    """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return composite_shape.movedim_intlist(input, source, destination)
+
+
+def movedim_int(input, source, destination):
+    """movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return composite_shape.movedim_int(input, source, destination)
+
+
+def moveaxis_intlist(input, source, destination):
+    """moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return composite_shape.movedim_intlist(input, source, destination)
+
+
+def moveaxis_int(input, source, destination):
+    """moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return composite_shape.movedim_int(input, source, destination)
 
 
 def numpy_T(self):
@@ -736,6 +1376,46 @@ def squeeze(input):
     return result
 
 
+def squeeze_copy(input, *, out=None):
+    """squeeze_copy(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(squeeze_copy, (input,), out)
+    result_ = kernels_shape.squeeze(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze_copy(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def squeeze_dim(input, dim):
     """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
     self_ = input._array
@@ -769,6 +1449,47 @@ def squeeze_dim(input, dim):
             try:
                 # result: auto_linear
                 result_tangent = ops.squeeze_dim(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def squeeze_copy_dim(input, dim, *, out=None):
+    """squeeze_copy.dim(Tensor self, int dim) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(squeeze_copy_dim, (input, dim), out)
+    result_ = kernels_shape.squeeze_dim(self_, dim).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward1_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze_copy_dim(self_t, dim)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -816,6 +1537,157 @@ def squeeze_dims(input, dim):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+def squeeze_copy_dims(input, dim, *, out=None):
+    """squeeze_copy.dims(Tensor self, int[] dim) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(squeeze_copy_dims, (input, dim), out)
+    result_ = kernels_shape.squeeze_dims(self_, dim).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SqueezeBackward2_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.squeeze_copy_dims(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def squeeze_(self):
+    """squeeze_(Tensor(a!) self) -> Tensor(a!)"""
+    self_ = self._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(SqueezeBackward3)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self_sym_sizes = self.shape
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.squeeze(self_)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.squeeze()
+                result_tangent = self_t.squeeze()
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
+
+
+def squeeze__dim(self, dim):
+    """squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)"""
+    self_ = self._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(SqueezeBackward4)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self_sym_sizes = self.shape
+        fn.saved_dim = dim
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.squeeze_dim(self_, dim)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.squeeze(dim)
+                result_tangent = self_t.squeeze(dim)
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
+
+
+def squeeze__dims(self, dim):
+    """squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)"""
+    self_ = self._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(SqueezeBackward5)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self_sym_sizes = self.shape
+        fn.saved_dim = dim
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.squeeze_dims(self_, dim)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.squeeze(dim)
+                result_tangent = self_t.squeeze(dim)
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
 
 
 def unsqueeze(input, dim=MISSING, *, axis=MISSING):
@@ -871,6 +1743,108 @@ _UNSQUEEZE = GuardedOverload("unsqueeze", ((
 ),))
 
 
+def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
+    """unsqueeze_copy(Tensor self, int dim) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _UNSQUEEZE_COPY(input, dim, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _UNSQUEEZE_COPY(input, dim, axis=axis, out=out)
+    if out is not None:
+        return write_out(unsqueeze_copy, (input, dim), out)
+    result_ = kernels_shape.unsqueeze(self_, dim).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsqueezeBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unsqueeze_copy(self_t, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", ((
+    'unsqueeze_copy(Tensor self, int dim, *, Tensor? out=None)',
+    unsqueeze_copy,
+),))
+
+
+def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
+    """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _UNSQUEEZE_(self, dim, axis=axis)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _UNSQUEEZE_(self, dim, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if self._edge is None:
+        check_inplace(self, records)
+    if records:
+        fn = new(UnsqueezeBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    self._array = kernels_shape.unsqueeze(self_, dim)
+    bump_version(self)
+    if records:
+        replace_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.unsqueeze(dim)
+                result_tangent = self_t.unsqueeze(dim)
+            finally:
+                state.flags = flags
+            set_tangent(self, result_tangent)
+    return self
+
+
+_UNSQUEEZE_ = GuardedOverload("unsqueeze_", ((
+    'unsqueeze_(Tensor self, int dim)',
+    unsqueeze_,
+),))
+
+
 def as_strided(input, size, stride, storage_offset):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
     self_ = input._array
@@ -906,14 +1880,105 @@ def as_strided(input, size, stride, storage_offset):
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
-                # result: auto_linear
-                result_tangent = ops.as_strided(self_t, size, stride, storage_offset)
+                self_p = input
+                # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
+                result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+def as_strided_copy(input, size, stride, storage_offset, *, out=None):
+    """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(as_strided_copy, (input, size, stride, storage_offset), out)
+    result_ = kernels_shape.as_strided(self_, size, stride, storage_offset).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AsStridedBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_strides = input.stride()
+            fn.saved_self_sym_storage_offset = input.storage_offset()
+            fn.saved_size = size
+            fn.saved_stride = stride
+            fn.saved_storage_offset = storage_offset
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
+                result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def as_strided_(input, size, stride, storage_offset):
+    """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(AsStridedBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self_sym_sizes = input.shape
+        fn.saved_self_sym_strides = input.stride()
+        fn.saved_self_sym_storage_offset = input.storage_offset()
+        fn.saved_size = size
+        fn.saved_stride = stride
+        fn.saved_storage_offset = storage_offset
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    input._array = kernels_shape.as_strided(self_, size, stride, storage_offset)
+    bump_version(input)
+    if records:
+        replace_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: as_strided_tangent(self_t, self_p, size, stride, storage_offset)
+                result_tangent = as_strided_tangent(self_t, self_p, size, stride, storage_offset)
+            finally:
+                state.flags = flags
+            set_tangent(input, result_tangent)
+    return input
 
 
 def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
@@ -971,9 +2036,66 @@ _SELECT_INT = GuardedOverload("select", ((
 ),))
 
 
-def select_backward(grad_output, input_sizes, dim, index):
+def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+    """select_copy.int(Tensor self, int dim, int index) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SELECT_COPY_INT(input, dim, index, axis=axis, out=out)
+    if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
+        return _SELECT_COPY_INT(input, dim, index, axis=axis, out=out)
+    if out is not None:
+        return write_out(select_copy, (input, dim, index), out)
+    result_ = kernels_shape.select(self_, dim, index).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SelectBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_index = index
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.select_copy_int(self_t, dim, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SELECT_COPY_INT = GuardedOverload("select_copy", ((
+    'select_copy(Tensor self, int dim, int index, *, Tensor? out=None)',
+    select_copy,
+),))
+
+
+def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
     grad_output_ = grad_output._array
+    if out is not None:
+        return write_out(select_backward, (grad_output, input_sizes, dim, index), out)
     result_ = kernels_shape.select_backward(grad_output_, input_sizes, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1054,9 +2176,55 @@ def slice_Tensor(input, dim, start, end, step):
     return result
 
 
-def slice_backward(grad_output, input_sizes, dim, start, end, step):
+def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
+    """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(slice_copy_Tensor, (input, dim, start, end, step), out)
+    result_ = kernels_shape.slice(self_, dim, start, end, step).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SliceBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_start = start
+            fn.saved_end = end
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.slice_copy_Tensor(self_t, dim, start, end, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None):
     """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
     grad_output_ = grad_output._array
+    if out is not None:
+        return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
     result_ = kernels_shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1105,6 +2273,389 @@ def narrow_Tensor(input, dim, start, length):
     return composite_shape.narrow_tensor(input, dim, start, length)
 
 
+def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSING, out=None):
+    """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NARROW_COPY(input, dim, start, length, axis=axis, out=out)
+    if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int or axis is not MISSING:
+        return _NARROW_COPY(input, dim, start, length, axis=axis, out=out)
+    if out is not None:
+        return write_out(narrow_copy, (input, dim, start, length), out)
+    result_ = kernels_shape.narrow_copy(self_, dim, start, length)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NarrowCopyBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_start = start
+            fn.saved_length = length
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.narrow_copy(self_t, dim, start, length)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_NARROW_COPY = GuardedOverload("narrow_copy", ((
+    'narrow_copy(Tensor self, int dim, int start, int length, *, Tensor? out=None)',
+    narrow_copy,
+),))
+
+
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAGONAL(input, offset, dim1, dim2)
+    if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
+        return _DIAGONAL(input, offset, dim1, dim2)
+    result_ = kernels_shape.diagonal(self_, offset, dim1, dim2)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DiagonalBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_offset = offset
+            fn.saved_dim1 = dim1
+            fn.saved_dim2 = dim2
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.diagonal(self_t, offset, dim1, dim2)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIAGONAL = GuardedOverload("diagonal", ((
+    'diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)',
+    diagonal,
+),))
+
+
+def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
+    """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAGONAL_COPY(input, offset, dim1, dim2, out=out)
+    if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
+        return _DIAGONAL_COPY(input, offset, dim1, dim2, out=out)
+    if out is not None:
+        return write_out(diagonal_copy, (input, offset, dim1, dim2), out)
+    result_ = kernels_shape.diagonal(self_, offset, dim1, dim2).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DiagonalBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_offset = offset
+            fn.saved_dim1 = dim1
+            fn.saved_dim2 = dim2
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.diagonal_copy(self_t, offset, dim1, dim2)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
+    'diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor? out=None)',
+    diagonal_copy,
+),))
+
+
+def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None):
+    """diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
+    grad_output_ = grad_output._array
+    if out is not None:
+        return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
+    result_ = kernels_shape.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        if edge_grad_output is not NO_EDGE:
+            fn = new(DiagonalBackwardBackward0)
+            fn.next_edges = (edge_grad_output,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_offset = offset
+            fn.saved_dim1 = dim1
+            fn.saved_dim2 = dim2
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.diagonal_backward(grad_output_t, input_sizes, offset, dim1, dim2)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)"""
+    try:
+        A_ = A._array
+    except AttributeError:
+        A_ = None
+    if A_ is None:
+        return _LINALG_DIAGONAL(A, offset=offset, dim1=dim1, dim2=dim2)
+    if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
+        return _LINALG_DIAGONAL(A, offset=offset, dim1=dim1, dim2=dim2)
+    return composite_shape.linalg_diagonal(A, offset, dim1, dim2)
+
+
+_LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
+    'linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)',
+    linalg_diagonal,
+),))
+
+
+def unfold(self, dimension, size, step):
+    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    try:
+        self_ = self._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _UNFOLD(self, dimension, size, step)
+    if dimension.__class__ is not int or size.__class__ is not int or step.__class__ is not int:
+        return _UNFOLD(self, dimension, size, step)
+    result_ = kernels_shape.unfold(self_, dimension, size, step)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        if edge_self is not NO_EDGE:
+            fn = new(UnfoldBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
+            fn.saved_dimension = dimension
+            fn.saved_size = size
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, self, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unfold(self_t, dimension, size, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_UNFOLD = GuardedOverload("unfold", ((
+    'unfold(Tensor self, int dimension, int size, int step)',
+    unfold,
+),))
+
+
+def unfold_copy(input, dimension, size, step, *, out=None):
+    """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _UNFOLD_COPY(input, dimension, size, step, out=out)
+    if dimension.__class__ is not int or size.__class__ is not int or step.__class__ is not int:
+        return _UNFOLD_COPY(input, dimension, size, step, out=out)
+    if out is not None:
+        return write_out(unfold_copy, (input, dimension, size, step), out)
+    result_ = kernels_shape.unfold(self_, dimension, size, step).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnfoldBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dimension = dimension
+            fn.saved_size = size
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unfold_copy(self_t, dimension, size, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_UNFOLD_COPY = GuardedOverload("unfold_copy", ((
+    'unfold_copy(Tensor self, int dimension, int size, int step, *, Tensor? out=None)',
+    unfold_copy,
+),))
+
+
+def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
+    """unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor"""
+    grad_in_ = grad_in._array
+    if out is not None:
+        return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
+    result_ = kernels_shape.unfold_backward(grad_in_, input_sizes, dim, size, step)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_in = grad_in._edge or gradient_edge(grad_in)
+        if edge_grad_in is not NO_EDGE:
+            fn = new(UnfoldBackwardBackward0)
+            fn.next_edges = (edge_grad_in,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_size = size
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_in_t = grad_in._tangent
+        if grad_in_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unfold_backward(grad_in_t, input_sizes, dim, size, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def unbind_int(input, dim):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
     self_ = input._array
@@ -1118,7 +2669,6 @@ def unbind_int(input, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             if flags & ANOMALY:
                 remember(fn)
@@ -1133,6 +2683,40 @@ def unbind_int(input, dim):
             try:
                 # result: auto_linear
                 result_tangent = ops.unbind_int(self_t, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def unbind_copy_int(input, dim):
+    """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]"""
+    self_ = input._array
+    results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnbindBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            for nr, r in enumerate(results):
+                r._edge = (fn, nr)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unbind_copy_int(self_t, dim)
             finally:
                 state.flags = flags
             for r, t in zip(results, result_tangent):
@@ -1180,6 +2764,78 @@ def split_Tensor(input, split_size, dim):
     return tuple(results)
 
 
+def split_copy_Tensor(input, split_size, dim):
+    """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
+    self_ = input._array
+    results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SplitBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_size = split_size
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            for nr, r in enumerate(results):
+                r._edge = (fn, nr)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.split_copy_Tensor(self_t, split_size, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def unsafe_split_Tensor(input, split_size, dim):
+    """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
+    self_ = input._array
+    results = [ops.wrap(r) for r in kernels_shape.unsafe_split(self_, split_size, dim)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsafeSplitBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_size = split_size
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            for nr, r in enumerate(results):
+                r._edge = (fn, nr)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unsafe_split_Tensor(self_t, split_size, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
 def split_with_sizes(input, split_sizes, dim):
     """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
     self_ = input._array
@@ -1218,6 +2874,78 @@ def split_with_sizes(input, split_sizes, dim):
     return tuple(results)
 
 
+def split_with_sizes_copy(input, split_sizes, dim):
+    """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+    self_ = input._array
+    results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SplitWithSizesBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_sizes = split_sizes
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            for nr, r in enumerate(results):
+                r._edge = (fn, nr)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.split_with_sizes_copy(self_t, split_sizes, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
+def unsafe_split_with_sizes(input, split_sizes, dim):
+    """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+    self_ = input._array
+    results = [ops.wrap(r) for r in kernels_shape.unsafe_split_with_sizes(self_, split_sizes, dim)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsafeSplitWithSizesBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_split_sizes = split_sizes
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
+            for nr, r in enumerate(results):
+                r._edge = (fn, nr)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.unsafe_split_with_sizes(self_t, split_sizes, dim)
+            finally:
+                state.flags = flags
+            for r, t in zip(results, result_tangent):
+                set_tangent(r, t)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
+
+
 def split_sizes(input, split_size, dim):
     """split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]"""
     return composite_shape.split_sizes(input, split_size, dim)
@@ -1226,6 +2954,312 @@ def split_sizes(input, split_size, dim):
 def chunk(input, chunks, dim):
     """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
     return composite_shape.chunk(input, chunks, dim)
+
+
+def unsafe_chunk(input, chunks, dim):
+    """unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"""
+    return composite_shape.unsafe_chunk(input, chunks, dim)
+
+
+def tensor_split_sections(input, sections, dim):
+    """tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]"""
+    return composite_shape.tensor_split_sections(input, sections, dim)
+
+
+def tensor_split_indices(input, indices, dim):
+    """tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]"""
+    return composite_shape.tensor_split_indices(input, indices, dim)
+
+
+def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, dim):
+    """tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]"""
+    return composite_shape.tensor_split_tensor(input, tensor_indices_or_sections, dim)
+
+
+def hsplit_int(input, sections):
+    """hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return composite_shape.hsplit_int(input, sections)
+
+
+def hsplit_array(input, indices):
+    """hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return composite_shape.hsplit_array(input, indices)
+
+
+def vsplit_int(input, sections):
+    """vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return composite_shape.vsplit_int(input, sections)
+
+
+def vsplit_array(input, indices):
+    """vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return composite_shape.vsplit_array(input, indices)
+
+
+def dsplit_int(input, sections):
+    """dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return composite_shape.dsplit_int(input, sections)
+
+
+def dsplit_array(input, indices):
+    """dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return composite_shape.dsplit_array(input, indices)
+
+
+def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+    """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"""
+    try:
+        self_, src_ = input._array, src._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SELECT_SCATTER(input, src, dim, index, axis=axis, out=out)
+    if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
+        return _SELECT_SCATTER(input, src, dim, index, axis=axis, out=out)
+    if out is not None:
+        return write_out(select_scatter, (input, src, dim, index), out)
+    result_ = kernels_shape.select_scatter(self_, src_, dim, index)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(SelectScatterBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_device = src.device
+            fn.saved_dim = dim
+            fn.saved_index = index
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: auto_linear
+                result_tangent = ops.select_scatter(self_t, src_t, dim, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SELECT_SCATTER = GuardedOverload("select_scatter", ((
+    'select_scatter(Tensor self, Tensor src, int dim, int index, *, Tensor? out=None)',
+    select_scatter,
+),))
+
+
+def slice_scatter(input, src, dim, start, end, step, *, out=None):
+    """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+    self_, src_ = input._array, src._array
+    if out is not None:
+        return write_out(slice_scatter, (input, src, dim, start, end, step), out)
+    result_ = kernels_shape.slice_scatter(self_, src_, dim, start, end, step)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(SliceScatterBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_device = src.device
+            fn.saved_dim = dim
+            fn.saved_start = start
+            fn.saved_end = end
+            fn.saved_step = step
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: auto_linear
+                result_tangent = ops.slice_scatter(self_t, src_t, dim, start, end, step)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
+    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    try:
+        self_, src_ = input._array, src._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAGONAL_SCATTER(input, src, offset, dim1, dim2, out=out)
+    if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
+        return _DIAGONAL_SCATTER(input, src, offset, dim1, dim2, out=out)
+    if out is not None:
+        return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out)
+    result_ = kernels_shape.diagonal_scatter(self_, src_, offset, dim1, dim2)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(DiagonalScatterBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_device = src.device
+            fn.saved_offset = offset
+            fn.saved_dim1 = dim1
+            fn.saved_dim2 = dim2
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: auto_linear
+                result_tangent = ops.diagonal_scatter(self_t, src_t, offset, dim1, dim2)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", ((
+    'diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor? out=None)',
+    diagonal_scatter,
+),))
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
+    """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+    self_, src_ = input._array, src._array
+    if out is not None:
+        return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out)
+    result_ = kernels_shape.as_strided_scatter(self_, src_, size, stride, storage_offset)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(AsStridedScatterBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_strides = input.stride()
+            fn.saved_self_sym_storage_offset = input.storage_offset()
+            fn.saved_size = size
+            fn.saved_stride = stride
+            fn.saved_storage_offset = storage_offset
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                self_p = input
+                # result: as_strided_scatter_tangent(self_t, src_t, self_p, size, stride, storage_offset)
+                result_tangent = as_strided_scatter_tangent(self_t, src_t, self_p, size, stride, storage_offset)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def resize_(self, size, memory_format):
+    """resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)"""
+    return composite_shape.resize_(self, size, memory_format)
+
+
+def resize_as_(input, the_template, memory_format):
+    """resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)"""
+    return composite_shape.as_resized_(input, the_template, memory_format)
+
+
+def set_(self):
+    """set_(Tensor(a!) self) -> Tensor(a!)"""
+    return composite_shape.set_(self)
+
+
+def set__source_Tensor(self, source):
+    """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)"""
+    return composite_shape.set_tensor_(self, source)
+
+
+def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride):
+    """set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)"""
+    return composite_shape.set_tensor_offset_(self, source, storage_offset, size, stride)
 
 
 def cat(tensors, dim, *, out=None):
@@ -1272,6 +3306,20 @@ def cat(tensors, dim, *, out=None):
     return result
 
 
+def concat(tensors, dim, *, out=None):
+    """concat(Tensor[] tensors, int dim=0) -> Tensor"""
+    if out is not None:
+        return write_out(concat, (tensors, dim), out)
+    return composite_shape.concat(tensors, dim)
+
+
+def concatenate(tensors, dim, *, out=None):
+    """concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
+    if out is not None:
+        return write_out(concatenate, (tensors, dim), out)
+    return composite_shape.concat(tensors, dim)
+
+
 def stack(tensors, dim, *, out=None):
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
     tensors_ = [t._array for t in tensors]
@@ -1313,3 +3361,873 @@ def stack(tensors, dim, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+def block_diag(tensors, *, out=None):
+    """block_diag(Tensor[] tensors) -> Tensor"""
+    tensors_ = [t._array for t in tensors]
+    if out is not None:
+        return write_out(block_diag, (tensors,), out)
+    result_ = kernels_shape.block_diag(tensors_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
+        if any([e is not NO_EDGE for e in edges_tensors]):
+            fn = new(BlockDiagBackward0)
+            fn.next_edges = (*edges_tensors,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_tensors_args_sym_sizes = [t.shape for t in tensors]
+            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_size_ = len(tensors)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        tensors_t = [None if t is None else t._tangent for t in tensors]
+        if any([t is not None for t in tensors_t]):
+            state.flags = flags & ~FORWARD_AD
+            try:
+                tensors_t = [zeros_for(x) if x is not None and x_t is None else x_t for x, x_t in zip(tensors, tensors_t)]
+                # result: auto_linear
+                result_tangent = ops.block_diag(tensors_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hstack(tensors, *, out=None):
+    """hstack(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(hstack, (tensors,), out)
+    return composite_shape.hstack(tensors)
+
+
+def vstack(tensors, *, out=None):
+    """vstack(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(vstack, (tensors,), out)
+    return composite_shape.vstack(tensors)
+
+
+def dstack(tensors, *, out=None):
+    """dstack(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(dstack, (tensors,), out)
+    return composite_shape.dstack(tensors)
+
+
+def column_stack(tensors, *, out=None):
+    """column_stack(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(column_stack, (tensors,), out)
+    return composite_shape.column_stack(tensors)
+
+
+def row_stack(tensors, *, out=None):
+    """row_stack(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(row_stack, (tensors,), out)
+    return composite_shape.vstack(tensors)
+
+
+def atleast_1d(input):
+    """atleast_1d(Tensor self) -> Tensor"""
+    return composite_shape.atleast_1d(input)
+
+
+def atleast_1d_Sequence(tensors):
+    """atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return composite_shape.atleast_1d_sequence(tensors)
+
+
+def atleast_2d(input):
+    """atleast_2d(Tensor self) -> Tensor"""
+    return composite_shape.atleast_2d(input)
+
+
+def atleast_2d_Sequence(tensors):
+    """atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return composite_shape.atleast_2d_sequence(tensors)
+
+
+def atleast_3d(input):
+    """atleast_3d(Tensor self) -> Tensor"""
+    return composite_shape.atleast_3d(input)
+
+
+def atleast_3d_Sequence(tensors):
+    """atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return composite_shape.atleast_3d_sequence(tensors)
+
+
+def repeat(self, repeats, *, out=None):
+    """repeat(Tensor self, int[] repeats) -> Tensor"""
+    self_ = self._array
+    if out is not None:
+        return write_out(repeat, (self, repeats), out)
+    result_ = kernels_shape.repeat(self_, repeats)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = self._edge or gradient_edge(self)
+        if edge_self is not NO_EDGE:
+            fn = new(RepeatBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
+            fn.saved_repeats = repeats
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.repeat(self_t, repeats)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def tile(input, dims):
+    """tile(Tensor self, int[] dims) -> Tensor"""
+    return composite_shape.tile(input, dims)
+
+
+def repeat_interleave_Tensor(repeats, output_size):
+    """repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor"""
+    repeats_ = repeats._array
+    result_ = kernels_shape.repeat_interleave(repeats_, output_size)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
+    """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor"""
+    return composite_shape.repeat_interleave_tensor(input, repeats, dim, output_size)
+
+
+def repeat_interleave_self_int(input, repeats, dim, output_size):
+    """repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor"""
+    return composite_shape.repeat_interleave_int(input, repeats, dim, output_size)
+
+
+def roll(input, shifts, dims, *, out=None):
+    """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(roll, (input, shifts, dims), out)
+    result_ = kernels_shape.roll(self_, shifts, dims)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RollBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_shifts = shifts
+            fn.saved_dims = dims
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.roll(self_t, shifts, dims)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def flip(input, dims, *, out=None):
+    """flip(Tensor self, int[] dims) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(flip, (input, dims), out)
+    result_ = kernels_shape.flip(self_, dims)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(FlipBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dims = dims
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.flip(self_t, dims)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def fliplr(input):
+    """fliplr(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FLIPLR(input)
+    return composite_shape.fliplr(input)
+
+
+_FLIPLR = GuardedOverload("fliplr", ((
+    'fliplr(Tensor self)',
+    fliplr,
+),))
+
+
+def flipud(input):
+    """flipud(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _FLIPUD(input)
+    return composite_shape.flipud(input)
+
+
+_FLIPUD = GuardedOverload("flipud", ((
+    'flipud(Tensor self)',
+    flipud,
+),))
+
+
+def rot90(input, k, dims, *, out=None):
+    """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(rot90, (input, k, dims), out)
+    result_ = kernels_shape.rot90(self_, k, dims)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(Rot90Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_k = k
+            fn.saved_dims = dims
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.rot90(self_t, k, dims)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def tril(input, diagonal=0, *, out=None):
+    """tril(Tensor self, int diagonal=0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRIL(input, diagonal, out=out)
+    if diagonal.__class__ is not int:
+        return _TRIL(input, diagonal, out=out)
+    if out is not None:
+        return write_out(tril, (input, diagonal), out)
+    result_ = kernels_shape.tril(self_, diagonal)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TrilBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_diagonal = diagonal
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.tril(self_t, diagonal)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRIL = GuardedOverload("tril", ((
+    'tril(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    tril,
+),))
+
+
+def tril_(input, diagonal=0):
+    """tril_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRIL_(input, diagonal)
+    if diagonal.__class__ is not int:
+        return _TRIL_(input, diagonal)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(TrilBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_diagonal = diagonal
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_shape.tril(self_, diagonal))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.tril(self_t, diagonal)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_TRIL_ = GuardedOverload("tril_", ((
+    'tril_(Tensor self, int diagonal=0)',
+    tril_,
+),))
+
+
+def triu(input, diagonal=0, *, out=None):
+    """triu(Tensor self, int diagonal=0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRIU(input, diagonal, out=out)
+    if diagonal.__class__ is not int:
+        return _TRIU(input, diagonal, out=out)
+    if out is not None:
+        return write_out(triu, (input, diagonal), out)
+    result_ = kernels_shape.triu(self_, diagonal)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TriuBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_diagonal = diagonal
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.triu(self_t, diagonal)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRIU = GuardedOverload("triu", ((
+    'triu(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    triu,
+),))
+
+
+def triu_(input, diagonal=0):
+    """triu_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRIU_(input, diagonal)
+    if diagonal.__class__ is not int:
+        return _TRIU_(input, diagonal)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(TriuBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_diagonal = diagonal
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_shape.triu(self_, diagonal))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.triu(self_t, diagonal)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_TRIU_ = GuardedOverload("triu_", ((
+    'triu_(Tensor self, int diagonal=0)',
+    triu_,
+),))
+
+
+def diag(input, diagonal=0, *, out=None):
+    """diag(Tensor self, int diagonal=0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAG(input, diagonal, out=out)
+    if diagonal.__class__ is not int:
+        return _DIAG(input, diagonal, out=out)
+    if out is not None:
+        return write_out(diag, (input, diagonal), out)
+    return composite_shape.diag(input, diagonal)
+
+
+_DIAG = GuardedOverload("diag", ((
+    'diag(Tensor self, int diagonal=0, *, Tensor? out=None)',
+    diag,
+),))
+
+
+def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
+    """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAG_EMBED(input, offset, dim1, dim2, out=out)
+    if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
+        return _DIAG_EMBED(input, offset, dim1, dim2, out=out)
+    if out is not None:
+        return write_out(diag_embed, (input, offset, dim1, dim2), out)
+    result_ = kernels_shape.diag_embed(self_, offset, dim1, dim2)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(DiagEmbedBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_offset = offset
+            fn.saved_dim1 = dim1
+            fn.saved_dim2 = dim2
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.diag_embed(self_t, offset, dim1, dim2)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIAG_EMBED = GuardedOverload("diag_embed", ((
+    'diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor? out=None)',
+    diag_embed,
+),))
+
+
+def diagflat(input, offset=0):
+    """diagflat(Tensor self, int offset=0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIAGFLAT(input, offset)
+    if offset.__class__ is not int:
+        return _DIAGFLAT(input, offset)
+    return composite_shape.diagflat(input, offset)
+
+
+_DIAGFLAT = GuardedOverload("diagflat", ((
+    'diagflat(Tensor self, int offset=0)',
+    diagflat,
+),))
+
+
+def meshgrid(tensors):
+    """meshgrid(Tensor[] tensors) -> Tensor[]"""
+    return composite_shape.meshgrid(tensors)
+
+
+def meshgrid_indexing(tensors, indexing):
+    """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
+    return composite_shape.meshgrid_indexing(tensors, indexing)
+
+
+def cartesian_prod(tensors):
+    """cartesian_prod(Tensor[] tensors) -> Tensor"""
+    return composite_shape.cartesian_prod(tensors)
+
+
+def combinations(input, r=2, with_replacement=False):
+    """combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _COMBINATIONS(input, r, with_replacement)
+    if r.__class__ is not int or with_replacement.__class__ is not bool:
+        return _COMBINATIONS(input, r, with_replacement)
+    return composite_shape.combinations(input, r, with_replacement)
+
+
+_COMBINATIONS = GuardedOverload("combinations", ((
+    'combinations(Tensor self, int r=2, bool with_replacement=False)',
+    combinations,
+),))
+
+
+def constant_pad_nd(input, pad, value, *, out=None):
+    """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(constant_pad_nd, (input, pad, value), out)
+    result_ = kernels_shape.constant_pad_nd(self_, pad, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ConstantPadNdBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_pad = pad
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: constant_pad_nd(self_t, pad, 0)
+                result_tangent = ops.constant_pad_nd(self_t, pad, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def pixel_shuffle(input, upscale_factor, *, out=None):
+    """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PIXEL_SHUFFLE(input, upscale_factor, out=out)
+    if upscale_factor.__class__ is not int:
+        return _PIXEL_SHUFFLE(input, upscale_factor, out=out)
+    if out is not None:
+        return write_out(pixel_shuffle, (input, upscale_factor), out)
+    result_ = kernels_shape.pixel_shuffle(self_, upscale_factor)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PixelShuffleBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_upscale_factor = upscale_factor
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.pixel_shuffle(self_t, upscale_factor)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", ((
+    'pixel_shuffle(Tensor self, int upscale_factor, *, Tensor? out=None)',
+    pixel_shuffle,
+),))
+
+
+def pixel_unshuffle(input, downscale_factor, *, out=None):
+    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PIXEL_UNSHUFFLE(input, downscale_factor, out=out)
+    if downscale_factor.__class__ is not int:
+        return _PIXEL_UNSHUFFLE(input, downscale_factor, out=out)
+    if out is not None:
+        return write_out(pixel_unshuffle, (input, downscale_factor), out)
+    result_ = kernels_shape.pixel_unshuffle(self_, downscale_factor)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(PixelUnshuffleBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_downscale_factor = downscale_factor
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.pixel_unshuffle(self_t, downscale_factor)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
+    'pixel_unshuffle(Tensor self, int downscale_factor, *, Tensor? out=None)',
+    pixel_unshuffle,
+),))
+
+
+def channel_shuffle(input, groups, *, out=None):
+    """channel_shuffle(Tensor self, int groups) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CHANNEL_SHUFFLE(input, groups, out=out)
+    if groups.__class__ is not int:
+        return _CHANNEL_SHUFFLE(input, groups, out=out)
+    if out is not None:
+        return write_out(channel_shuffle, (input, groups), out)
+    result_ = kernels_shape.channel_shuffle(self_, groups)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ChannelShuffleBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_groups = groups
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.channel_shuffle(self_t, groups)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", ((
+    'channel_shuffle(Tensor self, int groups, *, Tensor? out=None)',
+    channel_shuffle,
+),))

@@ -30,6 +30,8 @@ __version__ = "0.1.0"
 _broken = None
 try:
     globals().update(_bind())
+    from .functional import (
+        atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, meshgrid)
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
 

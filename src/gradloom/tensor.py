@@ -23,6 +23,7 @@ from .device import CPU, strided
 from .dispatch import GRAD_OFF, INFERENCE, state
 from .dtype import FLOATING, TYPE_OF, legacy_type_name
 from .kernels._dims import dim_error
+from .kernels._layout import is_in_format
 from .size import Size
 from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
 
@@ -109,12 +110,30 @@ class Tensor(TensorBase):
         """Strides in elements: a tuple, or that of one dimension."""
         array = self._array
         item = array.itemsize
+        strides = array.strides if array.size else _strides_without_elements(array)
         if dim is None:
-            return tuple([s // item for s in array.strides])
+            return tuple([s // item for s in strides])
         try:
-            return array.strides[dim] // item
+            return strides[dim] // item
         except IndexError:
             raise dim_error(dim, array.ndim) from None
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps."""
+        return is_in_format(self._array, memory_format)
+
+    def is_set_to(self, tensor) -> bool:
+        """Whether both tensors show the same memory in the same way."""
+        a, b = self._array, tensor._array
+        return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
+
+    def is_same_size(self, other) -> bool:
+        """Whether both tensors have the same shape."""
+        return self._array.shape == other._array.shape
+
+    def get_device(self) -> int:
+        """The index of the device; -1 for the CPU."""
+        return -1
 
     def storage_offset(self) -> int:
         return offset_in_elements(self._array)
@@ -432,6 +451,15 @@ class Tensor(TensorBase):
 
     def __dir__(self):
         return [n for n in super().__dir__() if n not in ("_array", "_vc")]
+
+
+def _strides_without_elements(array) -> list[int]:
+    """Strides in bytes as PyTorch gives them to an empty tensor, where NumPy has zeros: those of sizes of 1 or more."""
+    strides, step = [], array.itemsize
+    for n in reversed(array.shape):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return strides
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -8,6 +8,7 @@ from . import _operators
 from .autograd.node import NO_EDGE, bump_version
 from .dispatch import FORWARD_AD, GRAD_OFF, state
 from .dtype import TYPE_OF, can_cast, scalar_type_name
+from .kernels._overlap import check_no_internal_overlap, check_no_partial_overlap
 
 
 def write_out(wrapper, args, out, **keywords):
@@ -78,6 +79,7 @@ def _store(target, result: np.ndarray) -> None:
                           "elements with t.resize_(0).", UserWarning, stacklevel=4)
         target._array = np.array(result, dtype=array.dtype)
     else:
+        check_no_internal_overlap(array)
         array[...] = result
     bump_version(target)
 
@@ -95,7 +97,23 @@ def write_inplace(array: np.ndarray, result) -> None:
                            f"{list(result.shape)}")
     if array.dtype is not result.dtype:
         _check_cast(result, array)
+    if 0 in array.strides:
+        check_no_internal_overlap(array)
     array[...] = result
+
+
+def factory_dtype(dtype, out):
+    """The dtype of what a factory writes to `out`.
+
+    Raises:
+        RuntimeError: if `dtype` is given and differs from that of `out`.
+    """
+    if isinstance(out, _operators.Tensor):
+        if dtype is not None and dtype is not out.dtype:
+            raise RuntimeError(f"dtype {scalar_type_name(dtype)} does not match dtype of out tensor "
+                               f"({scalar_type_name(out.dtype)})")
+        return out.dtype
+    return dtype
 
 
 def check_inplace_operands(array: np.ndarray, *operands) -> None:
@@ -132,7 +150,7 @@ def fits(array: np.ndarray, *operands) -> bool:
     """Whether a ufunc of `array` and `operands` may write straight into `array`: a floating (or complex) dtype, the
     same for all, and shapes that broadcast to its own."""
     kind = array.dtype
-    if kind.kind not in "fc":
+    if kind.kind not in "fc" or 0 in array.strides:
         return False
     shape = array.shape
     for other in operands:
@@ -142,6 +160,8 @@ def fits(array: np.ndarray, *operands) -> bool:
             continue
         if other.dtype is not kind:
             return False
+        if other is not array and (other.base is not None or array.base is not None):
+            check_no_partial_overlap(array, other)
         if other.shape != shape and (other.ndim > len(shape) or any(
                 n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape)))):
             return False

@@ -171,6 +171,30 @@ def rebase_history(tensor, node) -> None:
     view.current_edge(tensor)
 
 
+def replace_history(tensor, node) -> None:
+    """Make `node` the history of a tensor of which an operator changed the shape in place, not the memory.
+
+    Args:
+        tensor: the Tensor, its version already bumped.
+        node: the node of the operator; its edge is the tensor's former history.
+    """
+    array = tensor._array
+    node.input_metadata = (array.shape, array.dtype)
+    view = tensor._view
+    if view is None:
+        tensor._edge = (node, 0)
+    else:
+        view.edge, view.version = (node, 0), tensor._vc[0]
+
+
+def share_version(result, source) -> None:
+    """Tie a result to the memory of its source where autograd sees no view, as for one of another dtype."""
+    counter = source._vc
+    if counter is None:
+        counter = source._vc = [0]
+    result._vc = counter
+
+
 class CopySlices(Node):
     """Backward of a write into a view, seen from the base: the region's gradient goes through the writing node."""
 

@@ -44,5 +44,5 @@ def is_in_format(array, memory_format) -> bool:
         return array.flags.c_contiguous
     ndim, _, to_last = _LAST[memory_format]
     if array.ndim != ndim:
-        raise RuntimeError(f"required rank {ndim} tensor to use {str(memory_format)[6:]} format")
+        return False
     return array.transpose(to_last).flags.c_contiguous

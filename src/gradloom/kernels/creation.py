@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
 from ..dtype import default
+from ..storage import strided_view
 from ._layout import new_array, new_like
+from ._numbers import number_as
 
+
+def _checked(size, name):
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+    return size
+
+
+# --- of a given size ------------------------------------------------------------------------------------------------
 
 def zeros(size, dtype=None):
     """Zeros, of the default floating type unless told."""
-    return np.zeros(_checked(size), default.numpy_float if dtype is None else dtype)
+    return np.zeros(_checked(size, "zeros"), default.numpy_float if dtype is None else dtype)
 
 
 def ones(size, dtype=None):
     """Ones, of the default floating type unless told."""
-    return np.ones(_checked(size), default.numpy_float if dtype is None else dtype)
+    return np.ones(_checked(size, "ones"), default.numpy_float if dtype is None else dtype)
 
 
 def empty(size, dtype=None, memory_format=None):
     """Memory whose contents are not set."""
-    return new_array(_checked(size), default.numpy_float if dtype is None else dtype, memory_format)
+    return new_array(_checked(size, "empty"), default.numpy_float if dtype is None else dtype, memory_format)
 
 
 def full(size, fill_value, dtype=None):
     """One value everywhere; its type decides the dtype unless told."""
-    return np.full(_checked(size), fill_value, number_dtype(fill_value) if dtype is None else dtype)
+    if dtype is None:
+        dtype = number_dtype(fill_value)
+    return np.full(_checked(size, "full"), number_as(fill_value, dtype))
 
 
 def number_dtype(*values):
@@ -40,11 +52,39 @@ def number_dtype(*values):
     return np.dtype(np.bool_ if kinds == [bool] else np.int64)
 
 
-def _checked(size):
-    if min(size, default=0) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
-    return size
+def scalar_tensor(s, dtype=None):
+    """A number as a 0-dim array, of the default floating type unless told."""
+    return number_as(s, default.numpy_float if dtype is None else dtype)
 
+
+def empty_strided(size, stride, dtype=None):
+    """Memory whose contents are not set, with strides in elements."""
+    if len(size) != len(stride):
+        raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides "
+                           f"({len(stride)})")
+    if min(stride, default=0) < 0:
+        raise RuntimeError(f"empty_strided: Negative strides are not supported at the moment, got strides: "
+                           f"{list(stride)}")
+    span = 1 + sum([(n - 1) * s for n, s in zip(_checked(size, "empty_strided"), stride, strict=True)])
+    return strided_view(np.empty(max(span, 1), default.numpy_float if dtype is None else dtype), size, stride, 0)
+
+
+def empty_permuted(size, physical_layout, dtype=None):
+    """Memory whose contents are not set; `physical_layout` lists the dimensions from the outermost in memory on."""
+    if len(physical_layout) != len(size):
+        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; i.e. "
+                           f"len(size) = {len(size)} is not equal to len(physical_layout) = {len(physical_layout)}")
+    for i, d in enumerate(physical_layout):
+        if not 0 <= d < len(size):
+            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at "
+                               f"index {i}).  NB: negative dims not currently supported; file an issue if you want it.")
+        if d in physical_layout[:i]:
+            raise RuntimeError("Duplicate dim not allowed")
+    made = np.empty([size[d] for d in physical_layout], default.numpy_float if dtype is None else dtype)
+    return made.transpose([physical_layout.index(d) for d in range(len(size))])
+
+
+# --- like another array -----------------------------------------------------------------------------------------------
 
 def zeros_like(self, dtype=None, memory_format=None):
     """Zeros in the shape of `self`."""
@@ -64,28 +104,33 @@ def empty_like(self, dtype=None, memory_format=None):
 def full_like(self, fill_value, dtype=None, memory_format=None):
     """One value in the shape of `self`."""
     out = new_like(self, dtype, memory_format)
-    out.fill(fill_value)
+    out[...] = number_as(fill_value, out.dtype)
     return out
 
 
 def new_zeros(self, size, dtype=None):
     """Zeros of the dtype of `self` unless told."""
-    return np.zeros(_checked(size), self.dtype if dtype is None else dtype)
+    return np.zeros(_checked(size, "zeros"), self.dtype if dtype is None else dtype)
 
 
 def new_ones(self, size, dtype=None):
     """Ones of the dtype of `self` unless told."""
-    return np.ones(_checked(size), self.dtype if dtype is None else dtype)
+    return np.ones(_checked(size, "ones"), self.dtype if dtype is None else dtype)
 
 
 def new_empty(self, size, dtype=None):
     """Unset memory of the dtype of `self` unless told."""
-    return np.empty(_checked(size), self.dtype if dtype is None else dtype)
+    return np.empty(_checked(size, "empty"), self.dtype if dtype is None else dtype)
+
+
+def new_empty_strided(self, size, stride, dtype=None):
+    """Unset memory of the dtype of `self` unless told, with strides in elements."""
+    return empty_strided(size, stride, self.dtype if dtype is None else dtype)
 
 
 def new_full(self, size, fill_value, dtype=None):
     """One value, in the dtype of `self` unless told."""
-    return np.full(_checked(size), fill_value, self.dtype if dtype is None else dtype)
+    return full(size, fill_value, self.dtype if dtype is None else dtype)
 
 
 # --- ranges ----------------------------------------------------------------------------------------------------------
@@ -100,39 +145,101 @@ def arange_start(start, end, dtype=None):
     return arange_start_step(start, end, 1, dtype)
 
 
-def arange_start_step(start, end, step=1, dtype=None):
-    """start, start + step, ... below `end`."""
+def _range_length(start, end, step) -> float:
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    length = (end - start) / step
-    if not abs(length) < float("inf"):
+    if not (isfinite(start) and isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if length < 0:
+    if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    return (end - start) / step
+
+
+def arange_start_step(start, end, step=1, dtype=None):
+    """start, start + step, ... below `end`."""
+    length = _range_length(start, end, step)
     if dtype is None:
-        dtype = number_dtype(start, end, step) if float in (type(start), type(end), type(step)) else np.dtype(np.int64)
+        dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
-        start, step = int(start), int(step)
-        count = -((int(end) - start) // -step) if type(end) is int else ceil(length)
-        return np.arange(start, start + count * step, step, dtype)
-    return (start + step * np.arange(ceil(length), dtype=np.float64)).astype(dtype)
+        if float not in map(type, (start, end, step)):
+            return np.arange(int(start), int(end), int(step), dtype)
+        count = ceil(length) if dtype.itemsize < 8 else -((int(end) - int(start)) // -int(step))
+        return (int(start) + int(step) * np.arange(count, dtype=np.int64)).astype(dtype)
+    return _steps(start, step, ceil(length), dtype)
+
+
+def _steps(start, step, count, dtype):
+    values = np.arange(count, dtype=np.float64)
+    values *= step
+    values += start
+    return values.astype(dtype, copy=False)
+
+
+def range_step(start, end, step=1, dtype=None):
+    """start, start + step, ... up to `end`, which is included."""
+    length = _range_length(start, end, step)
+    return _steps(start, step, int(length) + 1, default.numpy_float if dtype is None else dtype)
+
+
+def range(start, end, dtype=None):
+    """start, start + 1, ... up to `end`, which is included."""
+    return range_step(start, end, 1, dtype)
 
 
 def linspace(start, end, steps, dtype=None):
-    """`steps` values from `start` to `end`, both included, the second half counted back from the end."""
+    """`steps` values from `start` to `end`, both included."""
+    dtype = _space_dtype(start, end, steps, dtype)
+    return _linspace(start, end, steps, dtype).astype(dtype, copy=False)
+
+
+def _linspace(start, end, steps, dtype):
+    """The values in a type to compute in; the second half is counted back from the end."""
+    work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else np.dtype(np.float32)
+    if steps < 2:
+        return np.full((steps,), start, work)
+    first, last = work.type(start), work.type(end)
+    step = (last - first) / work.type(steps - 1)
+    counts = np.arange(steps, dtype=work)
+    return np.where(counts < steps // 2, first + step * counts, last - step * (steps - 1 - counts))
+
+
+def _space_dtype(start, end, steps, dtype):
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    if dtype is None:
-        dtype = default.numpy_complex if complex in (type(start), type(end)) else default.numpy_float
-    work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else np.dtype(np.float32)
-    if steps == 1:
-        return np.full((1,), start, dtype)
-    first, last = work.type(start), work.type(end)
-    step = (last - first) / work.type(max(steps - 1, 1))
-    counts = np.arange(steps, dtype=work)
-    values = np.where(counts < steps // 2, first + step * counts, last - step * (steps - 1 - counts))
-    return values.astype(dtype, copy=False)
+    if dtype is not None:
+        return dtype
+    return default.numpy_complex if complex in (type(start), type(end)) else default.numpy_float
 
+
+def logspace(start, end, steps, base=10.0, dtype=None):
+    """`steps` values from base**start to base**end whose logarithms are evenly spaced."""
+    dtype = _space_dtype(start, end, steps, dtype)
+    if steps == 1 and dtype.kind in "iu":
+        return number_as(base ** start, dtype).reshape(1)
+    work = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+    return (np.asarray(base, work) ** _linspace(start, end, steps, work)).astype(dtype)
+
+
+def linspace_tensors(start, end, steps, dtype=None):
+    """As `linspace`, with either end a number or a 0-dim array."""
+    return linspace(_number(start, "start"), _number(end, "end"), steps, dtype)
+
+
+def logspace_tensors(start, end, steps, base=10.0, dtype=None):
+    """As `logspace`, with either end a number or a 0-dim array."""
+    return logspace(_number(start, "start"), _number(end, "end"), steps, base, dtype)
+
+
+def _number(value, name):
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.ndim:
+        raise RuntimeError(f"linspace only supports 0-dimensional start and end tensors, but got {name} with "
+                           f"{value.ndim} dimension(s).")
+    return value.item()
+
+
+# --- matrices -----------------------------------------------------------------------------------------------------------
 
 def eye(n, dtype=None):
     """The identity matrix."""
@@ -141,7 +248,25 @@ def eye(n, dtype=None):
 
 def eye_m(n, m, dtype=None):
     """Ones on the main diagonal of an n x m matrix, zeros elsewhere."""
-    if n < 0 or m < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else
-                           f"m must be greater or equal to 0, got {m}")
+    for name, value in (("n", n), ("m", m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     return np.eye(n, m, dtype=default.numpy_float if dtype is None else dtype)
+
+
+def tril_indices(row, col, offset=0, dtype=None):
+    """Row and column numbers, as a 2 x n array, of the lower triangle of a row x col matrix."""
+    return _triangle(np.tril_indices, row, col, offset, dtype)
+
+
+def triu_indices(row, col, offset=0, dtype=None):
+    """Row and column numbers, as a 2 x n array, of the upper triangle of a row x col matrix."""
+    return _triangle(np.triu_indices, row, col, offset, dtype)
+
+
+def _triangle(find, row, col, offset, dtype):
+    for name, value in (("row", row), ("col", col)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{value}")
+    found = np.stack(find(row, offset, col))
+    return found.astype(np.int64 if dtype is None else dtype, copy=False)

@@ -1,0 +1,87 @@
+"""Composites that change what memory a tensor shows, in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import _operators as ops
+from ..autograd.node import bump_version
+from ..device import preserve_format
+from ..kernels._layout import is_in_format, new_array
+from ..storage import extent, flat, offset_in_elements, owner, strided_view
+
+
+def resize_(self, size, memory_format):
+    """Give a tensor another size: on its own memory where that is large enough, else on new memory that begins alike.
+
+    Raises:
+        RuntimeError: if the tensor requires grad.
+    """
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    array = self._array
+    if array.shape == tuple(size) and memory_format is None:
+        return self
+    layout = new_array(size, array.dtype, memory_format)
+    strides = [s // array.itemsize for s in layout.strides]
+    offset = offset_in_elements(array)
+    start, end = extent(owner(array))
+    if layout.size and (offset + layout.size) * array.itemsize > end - start:
+        memory = np.empty(offset + layout.size, array.dtype)
+        old = flat(owner(array)).view(array.dtype)
+        memory[:min(old.size, memory.size)] = old[:memory.size]
+    else:
+        memory = array
+    self._array = strided_view(memory, size, strides, offset)
+    bump_version(self)
+    return self
+
+
+def as_resized_(self, the_template, memory_format):
+    """Give a tensor the size of another."""
+    if memory_format is preserve_format:
+        from ..device import channels_last
+        is_last = the_template._array.ndim == 4 and not the_template._array.flags.c_contiguous and is_in_format(
+            the_template._array, channels_last)
+        memory_format = channels_last if is_last else None
+    return resize_(self, the_template._array.shape, memory_format)
+
+
+def set_(self):
+    """Make a tensor empty, without memory."""
+    return _show(self, np.empty((0,), self._array.dtype))
+
+
+def set_tensor_(self, source):
+    """Make a tensor show the memory of another, in the same way."""
+    _check_dtype(self, source)
+    return _show(self, source._array)
+
+
+def set_tensor_offset_(self, source, storage_offset, size, stride):
+    """Make a tensor show the memory of another with a given offset, size and strides (contiguous if empty)."""
+    _check_dtype(self, source)
+    if not stride and size:
+        stride, step = [], 1
+        for n in reversed(size):
+            stride.insert(0, step)
+            step *= max(n, 1)
+    return _show(self, strided_view(source._array, size, stride, storage_offset))
+
+
+def _check_dtype(self, source):
+    if self.dtype is not source.dtype:
+        raise RuntimeError("Could not set tensor of type "
+                           f"{source.dtype} to a tensor of type {self.dtype}".replace("torch.", ""))
+
+
+def _show(tensor, array):
+    if tensor.requires_grad and not tensor.is_leaf:
+        ops.detach_(tensor)
+    tensor._array = array
+    bump_version(tensor)
+    return tensor

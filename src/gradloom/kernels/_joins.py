@@ -1,0 +1,106 @@
+"""Arrays put together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._dims import wrap_dim
+
+
+def cat(tensors, dim=0):
+    """Arrays one after the other along a dimension, in their common dtype; empty 1-d arrays are left out."""
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    kept = []
+    for i, a in enumerate(tensors):
+        if not a.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+        if a.shape != (0,):
+            kept.append(a)
+    dtype = common_dtype(tensors)
+    if not kept:
+        wrap_dim(dim, 1)
+        return np.empty((0,), dtype)
+    first = kept[0]
+    dim = wrap_dim(dim, first.ndim)
+    shape = list(first.shape)
+    shape[dim] = 0
+    for a in kept:
+        shape[dim] += _length(first, a, dim, tensors)
+    return np.concatenate(kept, dim, out=_new_like_all(kept, shape, dtype), casting="unsafe")
+
+
+def _new_like_all(arrays, shape, dtype):
+    """A new array, with the channels last in memory if all the arrays have them so."""
+    if len(shape) in (4, 5) and not arrays[0].flags.c_contiguous:
+        order = (0, *range(2, len(shape)), 1)
+        if all(a.transpose(order).flags.c_contiguous for a in arrays):
+            inverse = (0, len(shape) - 1, *range(1, len(shape) - 1))
+            return np.empty([shape[d] for d in order], dtype).transpose(inverse)
+    return np.empty(shape, dtype)
+
+
+def _length(first, array, dim, tensors):
+    if array.ndim != first.ndim:
+        raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {array.ndim}")
+    for i, n in enumerate(array.shape):
+        if n != first.shape[i] and i != dim:
+            number = next(k for k, a in enumerate(tensors) if a is array)
+            raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                               f"{first.shape[i]} but got size {n} for tensor number {number} in the list.")
+    return array.shape[dim]
+
+
+def stack(tensors, dim=0):
+    """Arrays of one shape side by side along a new dimension, in their common dtype."""
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape = tensors[0].shape
+    for i, a in enumerate(tensors):
+        if a.shape != shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                               f"{list(a.shape)} at entry {i}")
+    dim = wrap_dim(dim, len(shape) + 1)
+    out = np.empty((*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors))
+    lead = (slice(None),) * dim
+    for i, a in enumerate(tensors):
+        out[(*lead, i)] = a
+    return out
+
+
+def block_diag(tensors):
+    """Matrices along the diagonal of a matrix of zeros; vectors are rows."""
+    for i, a in enumerate(tensors):
+        if a.ndim > 2:
+            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                               f"{i} has {a.ndim} dimensions")
+    if not tensors:
+        from ..dtype import default
+        return np.empty((1, 0), default.numpy_float)
+    blocks = [a.reshape(1, -1) if a.ndim < 2 else a for a in tensors]
+    out = np.zeros([sum([b.shape[d] for b in blocks]) for d in (0, 1)], common_dtype(tensors))
+    row = column = 0
+    for b in blocks:
+        out[row:row + b.shape[0], column:column + b.shape[1]] = b
+        row, column = row + b.shape[0], column + b.shape[1]
+    return out
+
+
+def common_dtype(arrays):
+    """The dtype that PyTorch's promotion gives several arrays: those with dimensions count before those without."""
+    first = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not first:
+            return _promoted([a.dtype for a in arrays if a.ndim], [a.dtype for a in arrays if not a.ndim]).numpy
+    return first
+
+
+def _promoted(of_arrays, of_numbers):
+    from functools import reduce
+
+    from ..dtype import TYPE_OF, promote_types
+    high, low = ([TYPE_OF[d] for d in group] for group in (of_arrays, of_numbers))
+    if not high or not low:
+        return reduce(promote_types, high or low)
+    found, number = reduce(promote_types, high), reduce(promote_types, low)
+    return promote_types(found, number) if number.category > found.category else found

@@ -1,0 +1,43 @@
+"""Python numbers as array elements, with PyTorch's rules about what fits."""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+
+import numpy as np
+
+_C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
+            "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "at::Half",
+            "bfloat16": "at::BFloat16", "float32": "float", "float64": "double"}
+
+
+def number_as(value, dtype: np.dtype) -> np.ndarray:
+    """A Python number as a 0-dim array; floats are truncated to integers, negative integers wrap to unsigned ones.
+
+    Raises:
+        RuntimeError: if the number is beyond the range of the type, or complex and the type is not.
+    """
+    kind = dtype.kind
+    if kind == "c" or kind == "b":
+        return np.array(value).astype(dtype)
+    if value.__class__ is complex:
+        if value.imag:
+            raise _overflow(dtype)
+        value = value.real
+    if kind in "iu":
+        if isinstance(value, float):
+            if isnan(value) or isinf(value):
+                raise _overflow(dtype)
+            value = int(value)
+        limits = np.iinfo(dtype)
+        if value > limits.max or value < (limits.min if kind == "i" else -limits.max):
+            raise _overflow(dtype)
+        return np.array(value & limits.max if value < 0 and kind == "u" else value, dtype)
+    out = np.array(value, np.float64).astype(dtype)
+    if np.isinf(out.astype(np.float64)) and not isinf(value):
+        raise _overflow(dtype)
+    return out
+
+
+def _overflow(dtype):
+    return RuntimeError(f"value cannot be converted to type {_C_NAMES[dtype.name]} without overflow")

@@ -1,0 +1,47 @@
+"""Refusing writes whose outcome would depend on their order: memory that several elements share.
+
+Errors are raised only where it is cheap to be certain, as in PyTorch: for expanded dimensions, and for two dense views
+of one memory that overlap in part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..storage import owner
+
+_INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+             "Please clone() the tensor before performing the operation.")
+_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation.")
+
+
+def check_no_internal_overlap(array) -> None:
+    """Raise RuntimeError if a dimension of an array that is to be written was expanded."""
+    if 0 in array.strides and array.size:
+        for n, s in zip(array.shape, array.strides, strict=True):
+            if s == 0 and n > 1:
+                raise RuntimeError(_INTERNAL)
+
+
+def check_no_partial_overlap(array, other) -> None:
+    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written."""
+    if other is array or owner(array) is not owner(other) or not np.may_share_memory(array, other):
+        return
+    if _is_dense(array) and _is_dense(other):
+        same = (array.shape == other.shape and array.strides == other.strides
+                and array.__array_interface__["data"] == other.__array_interface__["data"])
+        if not same:
+            raise RuntimeError(_PARTIAL)
+
+
+def _is_dense(array) -> bool:
+    """Whether the elements fill their memory without gaps, in whatever order."""
+    if array.flags.forc:
+        return True
+    expected = array.itemsize
+    for s, n in sorted([(s, n) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]):
+        if s != expected:
+            return False
+        expected *= n
+    return True

@@ -1,0 +1,191 @@
+"""Copies of arrays with their elements in another order: repeated, rolled, flipped, padded, masked to a triangle."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ._dims import wrap_dim, wrap_dims
+
+_every, _slice = slice(None), slice
+
+
+def repeat(self, repeats):
+    """The array repeated along each dimension; `repeats` may have more dimensions than the array."""
+    if len(repeats) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    shape = (1,) * (len(repeats) - self.ndim) + self.shape
+    sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return np.tile(self, repeats) if repeats else self.copy()
+
+
+def repeat_interleave(repeats, output_size=None):
+    """0 repeats[0] times, then 1 repeats[1] times, and so on."""
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.dtype not in (np.int32, np.int64):
+        from ..dtype import TYPE_OF, scalar_type_name
+        raise NotImplementedError('"repeat_interleave_cpu" not implemented for '
+                                  f"'{scalar_type_name(TYPE_OF[repeats.dtype])}'")
+    if (repeats < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != repeats.sum():
+        raise RuntimeError("allocated size does not match required size")
+    return np.repeat(np.arange(repeats.size, dtype=repeats.dtype), repeats)
+
+
+def roll(self, shifts, dims=()):
+    """The elements moved along dimensions (along the flat array if none are given), the last ones coming first."""
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if not dims and len(shifts) == 1:
+        return np.roll(self, shifts[0])
+    if len(dims) != len(shifts):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if not self.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return np.roll(self, shifts, tuple([wrap_dim(d, self.ndim) for d in dims]))
+
+
+def flip(self, dims):
+    """The elements in reverse order along dimensions."""
+    return np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ()).copy("K")
+
+
+def rot90(self, k=1, dims=(0, 1)):
+    """The array turned by k times 90 degrees, from the first of two dimensions towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if self.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == self.ndim:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    first, second = (wrap_dim(d, self.ndim) for d in dims)
+    k %= 4
+    if k == 0:
+        return self.copy()
+    if k == 2:
+        return np.flip(self, (first, second)).copy("K")
+    return np.flip(self, second if k == 1 else first).copy("K").swapaxes(first, second)
+
+
+def tril(self, diagonal=0):
+    """Zeros above a diagonal of the last two dimensions."""
+    if self.ndim < 2:
+        raise RuntimeError("tril: input tensor must have at least 2 dimensions")
+    return np.tril(self, diagonal)
+
+
+def triu(self, diagonal=0):
+    """Zeros below a diagonal of the last two dimensions."""
+    if self.ndim < 2:
+        raise RuntimeError("triu: input tensor must have at least 2 dimensions")
+    return np.triu(self, diagonal)
+
+
+def diag_embed(self, offset=0, dim1=-2, dim2=-1):
+    """The last dimension on a diagonal of two new dimensions, zeros elsewhere."""
+    ndim = self.ndim + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    length = self.shape[-1] + abs(offset)
+    shape = list(self.shape[:-1])
+    for d in sorted((first, second)):
+        shape.insert(d, length)
+    out = np.zeros(shape, self.dtype)
+    diagonal = out.diagonal(offset, first, second)
+    diagonal.flags.writeable = True
+    diagonal[...] = self
+    return out
+
+
+def constant_pad_nd(self, pad, value=0):
+    """The array with a number around it; `pad` has (before, after) for the last dimension, then for the one before.
+
+    Negative amounts cut off.
+    """
+    if len(pad) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) > 2 * self.ndim:
+        raise RuntimeError("Length of pad should be no more than twice the number of dimensions of the input. Pad "
+                           f"length is {len(pad)}while the input has {self.ndim}dimensions.")
+    source, target, shape = [_every] * self.ndim, [_every] * self.ndim, list(self.shape)
+    for i in range(len(pad) // 2):
+        d, before, after = self.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
+        n = self.shape[d]
+        shape[d] = n + before + after
+        if shape[d] < 0:
+            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a "
+                               f"negative output size, which is invalid. Check dimension {d} of your input.")
+        source[d] = _slice(max(-before, 0), n - max(-after, 0))
+        target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
+    from ._layout import new_array
+    from ._numbers import number_as
+    out = new_array(shape, self.dtype, _channels_last_of(self))
+    out[...] = number_as(value, self.dtype)
+    out[tuple(target)] = self[tuple(source)]
+    return out
+
+
+def _channels_last_of(array):
+    """The channels-last format of a batch of images or volumes that is laid out so; else None."""
+    from ..device import channels_last, channels_last_3d
+    from ._layout import is_in_format
+    found = {4: channels_last, 5: channels_last_3d}.get(array.ndim)
+    return found if found is not None and not array.flags.c_contiguous and is_in_format(array, found) else None
+
+
+# --- channels and pixels ------------------------------------------------------------------------------------------------
+
+def pixel_shuffle(self, upscale_factor):
+    """(..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""
+    _check_pixels("pixel_shuffle", self, upscale_factor, "upscale_factor")
+    *batch, c, h, w = self.shape
+    r = upscale_factor
+    if c % (r * r):
+        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    blocks = self.reshape(prod(batch), c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return _fresh(blocks, (*batch, c // (r * r), h * r, w * r))
+
+
+def pixel_unshuffle(self, downscale_factor):
+    """(..., C, H r, W r) to (..., C r r, H, W): blocks of pixels become channels."""
+    _check_pixels("pixel_unshuffle", self, downscale_factor, "downscale_factor")
+    *batch, c, h, w = self.shape
+    r = downscale_factor
+    for name, size, d in (("height", h, -2), ("width", w, -1)):
+        if size % r:
+            raise RuntimeError(f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                               f"input.size({d})={size} is not divisible by {r}")
+    blocks = self.reshape(prod(batch), c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
+    return _fresh(blocks, (*batch, c * r * r, h // r, w // r))
+
+
+def channel_shuffle(self, groups):
+    """The channels (dimension 1) dealt out: one of each group, then the next of each, and so on."""
+    if self.ndim <= 2:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
+    b, c, *rest = self.shape
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    return _fresh(self.reshape(b, groups, c // groups, -1 if self.size else 0).swapaxes(1, 2), self.shape)
+
+
+def _fresh(rearranged, shape):
+    """A new contiguous array, also where the rearrangement happens to be a view."""
+    return np.array(rearranged, order="C").reshape(shape)
+
+
+def _check_pixels(name, array, factor, factor_name):
+    if array.ndim < 3:
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {array.ndim} "
+                           "dimension(s)")
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")

@@ -1,0 +1,191 @@
+"""Views of arrays with one result: the same memory with another shape, other strides, or another start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, legacy_type_name, scalar_type_name
+from ..storage import offset_in_elements, strided_view
+from ._dims import infer_size, wrap_dim, wrap_dims
+
+_every, _slice = slice(None), slice
+
+
+def view(self, size):
+    """A view of another shape; one size may be -1.
+
+    Raises:
+        RuntimeError: if the elements do not fit, or the strides do not allow it.
+    """
+    if size and min(size) < 0:
+        size = infer_size(size, self.size)
+    try:
+        return self.reshape(size, copy=False)
+    except ValueError:
+        infer_size(size, self.size)
+        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
+                           "spans across two contiguous subspaces). Use .reshape(...) instead.") from None
+
+
+def view_dtype(self, dtype):
+    """The same bytes as elements of another dtype; the last dimension shrinks or grows with the element's size."""
+    if self.dtype.itemsize == dtype.itemsize:
+        return self.view(dtype)
+    names = f"{scalar_type_name(TYPE_OF[self.dtype])} as {scalar_type_name(TYPE_OF[dtype])}"
+    if not self.ndim:
+        raise RuntimeError(f"self.dim() cannot be 0 to view {names} (different element sizes)")
+    strides = [s // self.itemsize for s in self.strides]
+    if strides[-1] != 1 and self.shape[-1] > 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 to view {names} (different element sizes), but got "
+                           f"{strides[-1]}")
+    ratio = dtype.itemsize // self.itemsize
+    if ratio > 1:
+        if self.shape[-1] % ratio:
+            raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names} (different element "
+                               f"sizes), but got {self.shape[-1]}")
+        if offset_in_elements(self) % ratio:
+            raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names} (different "
+                               f"element sizes), but got {offset_in_elements(self)}")
+        for d, s in enumerate(strides[:-1]):
+            if s % ratio:
+                raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} to view {names} (different "
+                                   f"element sizes), but got {s}")
+    return self.view(dtype)
+
+
+def expand(self, size, implicit=False):
+    """A view with dimensions of size 1 repeated; -1 keeps a size."""
+    lead = len(size) - self.ndim
+    if lead < 0:
+        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size="
+                           f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
+                           f"the number of dimensions in the tensor ({self.ndim})")
+    shape = size
+    if size and min(size) < 0:
+        if -1 in size[:lead]:
+            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                               f"dimension {size.index(-1)}")
+        shape = tuple([self.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
+    for i, n in enumerate(self.shape):
+        wanted = shape[lead + i]
+        if n != wanted and (n != 1 or wanted < 0):
+            raise RuntimeError(f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at "
+                               f"non-singleton dimension {lead + i}.  Target sizes: {list(size)}.  Tensor sizes: "
+                               f"{list(self.shape)}")
+    out = np.broadcast_to(self, shape)
+    if self.flags.writeable:
+        out.flags.writeable = True
+    return out
+
+
+def permute(self, dims):
+    """A view with the dimensions in another order."""
+    if len(dims) != self.ndim:
+        raise RuntimeError(f"permute(): number of dimensions in the tensor input does not match the length of the "
+                           f"desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to "
+                           f"len(dims) = {len(dims)}")
+    try:
+        return self.transpose(dims)
+    except ValueError:
+        for d in dims:
+            wrap_dim(d, self.ndim)
+        raise RuntimeError("permute(): duplicate dims are not allowed.") from None
+
+
+def transpose(self, dim0, dim1):
+    """A view with two dimensions swapped."""
+    ndim = self.ndim
+    dim0, dim1 = wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
+    return self.swapaxes(dim0, dim1) if ndim else self[...]
+
+
+def t(self):
+    """The transpose of a matrix; vectors and scalars stay as they are."""
+    if self.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return self.T
+
+
+def alias(self):
+    """A view of everything."""
+    return self[...]
+
+
+def squeeze(self):
+    """A view without the dimensions of size 1."""
+    return self.squeeze()
+
+
+def squeeze_dim(self, dim):
+    """A view without dimension `dim`, if its size is 1."""
+    dim = wrap_dim(dim, self.ndim)
+    return self.squeeze(dim) if self.ndim and self.shape[dim] == 1 else self[...]
+
+
+def squeeze_dims(self, dim):
+    """A view without those of the given dimensions whose size is 1."""
+    dims = wrap_dims(dim, self.ndim)
+    return self.squeeze(tuple([d for d in dims if self.shape[d] == 1])) if self.ndim else self[...]
+
+
+def unsqueeze(self, dim):
+    """A view with a dimension of size 1 inserted."""
+    dim = wrap_dim(dim, self.ndim + 1)
+    return self[(_every,) * dim + (None, ...)]
+
+
+def as_strided(self, size, stride, storage_offset=None):
+    """A view of the memory of `self`; sizes, strides and offset in elements."""
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    return strided_view(self, size, stride, offset_in_elements(self) if storage_offset is None else storage_offset)
+
+
+def select(self, dim, index):
+    """A view of the part at `index` of dimension `dim`."""
+    if not self.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = wrap_dim(dim, self.ndim)
+    try:
+        return self[(_every,) * dim + (index, ...)]
+    except IndexError:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension "
+                         f"{dim}") from None
+
+
+def slice(self, dim=0, start=None, end=None, step=1):
+    """A view of the indices start, start + step, ... below end of one dimension; bounds are clamped."""
+    if not self.ndim:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    return self[(_every,) * wrap_dim(dim, self.ndim) + (_slice(start, end, step),)]
+
+
+def unfold(self, dimension, size, step):
+    """A view of all windows of `size` indices of a dimension, `step` apart; the window is a new last dimension."""
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    dim = wrap_dim(dimension, self.ndim)
+    length, stride = (self.shape[dim], self.strides[dim]) if self.ndim else (1, self.itemsize)
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
+    shape, strides = [*self.shape, size], [s // self.itemsize for s in (*self.strides, stride)]
+    if self.ndim:
+        shape[dim] = (length - size) // step + 1
+        strides[dim] *= step
+    return strided_view(self, shape, strides, offset_in_elements(self))
+
+
+def diagonal(self, offset=0, dim1=0, dim2=1):
+    """A view of a diagonal of two dimensions, which comes last."""
+    ndim = self.ndim
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    out = self.diagonal(offset, first, second)
+    if self.flags.writeable:
+        out.flags.writeable = True
+    return out
