@@ -10,7 +10,989 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.reduction import sum_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+
+
+class CdistBackward0(Node):
+    """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
+
+    __slots__ = ('saved_x1', 'saved_x2', 'saved_p', 'saved_compute_mode', 'saved_result')
+    _saved_fields = ('x1', 'x2', 'p', 'compute_mode', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # x1: cdist_backward(grad, x1, x2, p, compute_mode, result)
+        if edges[0] is not NO_EDGE:
+            x1 = fn.saved_x1
+            if x1._vc is not None:
+                x1 = unpack(x1, fn)
+            x2 = fn.saved_x2
+            if x2._vc is not None:
+                x2 = unpack(x2, fn)
+            p = fn.saved_p
+            compute_mode = fn.saved_compute_mode
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_x1 = cdist_backward(grad, x1, x2, p, compute_mode, result)
+        else:
+            grad_of_x1 = None
+        # x2: cdist_backward(grad.mT, x2, x1, p, compute_mode, result.mT)
+        if edges[1] is not NO_EDGE:
+            x2 = fn.saved_x2
+            if x2._vc is not None:
+                x2 = unpack(x2, fn)
+            x1 = fn.saved_x1
+            if x1._vc is not None:
+                x1 = unpack(x1, fn)
+            p = fn.saved_p
+            compute_mode = fn.saved_compute_mode
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_x2 = cdist_backward(grad.mT, x2, x1, p, compute_mode, result.mT)
+        else:
+            grad_of_x2 = None
+        return (grad_of_x1, grad_of_x2,)
+
+    def release_variables(fn):
+        fn.saved_x1 = fn.saved_x2 = fn.saved_result = RELEASED
+
+
+class LogcumsumexpBackward0(Node):
+    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: logcumsumexp_backward(grad, self, result, dim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            grad_of_self = logcumsumexp_backward(grad, self, result, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class CumprodBackward0(Node):
+    """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: cumprod_backward(grad.to(self.scalar_type()), self, dim, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = cumprod_backward(grad.to(self.dtype), self, dim, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class CumsumBackward0(Node):
+    """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self_scalar_type', 'saved_dim')
+    _saved_fields = ('dim',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: cumsum_backward(grad.to(self.scalar_type()), dim)
+        if edges[0] is not NO_EDGE:
+            self_scalar_type = fn.saved_self_scalar_type
+            dim = fn.saved_dim
+            grad_of_self = cumsum_backward(grad.to(self_scalar_type), dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class CummaxBackward0(Node):
+    """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
+    _saved_fields = ('self', 'dim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: cummaxmin_backward(grad, self, indices, dim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            dim = fn.saved_dim
+            grad_of_self = cummaxmin_backward(grad, self, indices, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_indices = RELEASED
+
+
+class CumminBackward0(Node):
+    """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
+    _saved_fields = ('self', 'dim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: cummaxmin_backward(grad, self, indices, dim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            dim = fn.saved_dim
+            grad_of_self = cummaxmin_backward(grad, self, indices, dim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_indices = RELEASED
+
+
+class DistBackward0(Node):
+    """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other', 'saved_p', 'saved_result')
+    _saved_fields = ('self', 'other', 'p', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self - other, p, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = norm_backward(grad, self - other, p, result)
+        else:
+            grad_of_self = None
+        # other: -norm_backward(grad, self - other, p, result)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_other = -norm_backward(grad, self - other, p, result)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = fn.saved_result = RELEASED
+
+
+class KthvalueBackward0(Node):
+    """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class LogsumexpBackward0(Node):
+    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: logsumexp_backward(grad, self, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = logsumexp_backward(grad, self, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class MaxBackward0(Node):
+    """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class MaxBackward1(Node):
+    """max(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: evenly_distribute_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = evenly_distribute_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class MeanBackward0(Node):
+    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_numel', 'saved_self_sym_sizes')
+    _saved_fields = ('self_sym_numel', 'self_sym_sizes')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: (grad / self.sym_numel()).expand(self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_numel = fn.saved_self_sym_numel
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = (grad / self_sym_numel).expand(self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class MeanBackward1(Node):
+    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_numel', 'saved_dim', 'saved_keepdim')
+    _saved_fields = ('self_sym_sizes', 'self_sym_numel', 'dim', 'keepdim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: mean_backward(grad, self.sym_sizes(), dim, self.sym_numel(), keepdim)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            self_sym_numel = fn.saved_self_sym_numel
+            keepdim = fn.saved_keepdim
+            grad_of_self = mean_backward(grad, self_sym_sizes, dim, self_sym_numel, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class MedianBackward0(Node):
+    """median(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: evenly_distribute_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = evenly_distribute_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class NanmedianBackward0(Node):
+    """nanmedian(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: evenly_distribute_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = evenly_distribute_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class MedianBackward1(Node):
+    """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class NanmedianBackward1(Node):
+    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class MinBackward0(Node):
+    """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class MinBackward1(Node):
+    """min(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: evenly_distribute_backward(grad, self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = evenly_distribute_backward(grad, self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class AmaxBackward0(Node):
+    """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: amaxmin_backward(grad, self, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class AminBackward0(Node):
+    """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: amaxmin_backward(grad, self, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class AminmaxBackward0(Node):
+    """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_min', 'saved_max')
+    _saved_fields = ('self', 'dim', 'keepdim', 'min', 'max')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            min = fn.saved_min
+            if min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max._vc is not None:
+                max = unpack(max, fn)
+            grad_min = grads[0]
+            grad_max = grads[1]
+            grad_of_self = aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_min = fn.saved_max = RELEASED
+
+
+class ModeBackward0(Node):
+    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            keepdim = fn.saved_keepdim
+            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class NormBackward0(Node):
+    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_result')
+    _saved_fields = ('self', 'p', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self, p, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = norm_backward(grad, self, p, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class NormBackward1(Node):
+    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self, p, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = norm_backward(grad, self, p, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class NormBackward2(Node):
+    """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_dtype', 'saved_result')
+    _saved_fields = ('self', 'p', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self.to(dtype), p, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dtype = fn.saved_dtype
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = norm_backward(grad, self.to(dtype), p, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class NormBackward3(Node):
+    """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
+    _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dtype = fn.saved_dtype
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class LinalgVectorNormBackward0(Node):
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_ord', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
+    _saved_fields = ('self', 'ord', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dtype = fn.saved_dtype
+            ord = fn.saved_ord
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class ProdBackward0(Node):
+    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: prod_backward(grad, self.to(grad.scalar_type()), result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = prod_backward(grad, self.to(grad.dtype), result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class ProdBackward1(Node):
+    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: prod_backward(grad, self.to(grad.scalar_type()), result, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = prod_backward(grad, self.to(grad.dtype), result, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class RenormBackward0(Node):
+    """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_maxnorm')
+    _saved_fields = ('self', 'p', 'dim', 'maxnorm')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: renorm_backward(grad, self, p, dim, maxnorm)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            p = fn.saved_p
+            dim = fn.saved_dim
+            maxnorm = fn.saved_maxnorm
+            grad_of_self = renorm_backward(grad, self, p, dim, maxnorm)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class StdBackward0(Node):
+    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result')
+    _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: std_backward(result, grad, self, dim, correction, keepdim)
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            correction = fn.saved_correction
+            keepdim = fn.saved_keepdim
+            grad_of_self = std_backward(result, grad, self, dim, correction, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class StdMeanBackward0(Node):
+    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result0')
+    _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result0')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: std_mean_backward(grads[0], grads[1], self, result0, dim, correction, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result0 = fn.saved_result0
+            if result0._vc is not None:
+                result0 = unpack(result0, fn)
+            dim = fn.saved_dim
+            correction = fn.saved_correction
+            keepdim = fn.saved_keepdim
+            grad_of_self = std_mean_backward(grads[0], grads[1], self, result0, dim, correction, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result0 = RELEASED
 
 
 class SumBackward0(Node):
@@ -53,3 +1035,132 @@ class SumBackward1(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+class NansumBackward0(Node):
+    """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim')
+    _saved_fields = ('self', 'dim', 'keepdim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: nansum_backward(grad.to(self.scalar_type()), self, dim, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            keepdim = fn.saved_keepdim
+            grad_of_self = nansum_backward(grad.to(self.dtype), self, dim, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class TraceBackward0(Node):
+    """trace(Tensor self) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: trace_backward(grad, self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = trace_backward(grad, self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class VarBackward0(Node):
+    """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
+    _saved_fields = ('self', 'dim', 'correction', 'keepdim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: var_backward(grad, self, dim, correction, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            correction = fn.saved_correction
+            keepdim = fn.saved_keepdim
+            grad_of_self = var_backward(grad, self, dim, correction, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class VarMeanBackward0(Node):
+    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
+    _saved_fields = ('self', 'dim', 'correction', 'keepdim')
+
+    def apply(fn, grads):
+        if all([g is None for g in grads]):
+            return (None,)
+        edges = fn.next_edges
+        # self: var_mean_backward(grads[0], grads[1], self, dim, correction, keepdim)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            correction = fn.saved_correction
+            keepdim = fn.saved_keepdim
+            grad_of_self = var_mean_backward(grads[0], grads[1], self, dim, correction, keepdim)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class ValueSelectingReductionBackwardBackward0(Node):
+    """value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_indices', 'saved_keepdim')
+    _saved_fields = ('dim', 'indices', 'keepdim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad: gather_with_keepdimed_indices(grad, dim, indices, keepdim)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            keepdim = fn.saved_keepdim
+            grad_of_grad = gather_with_keepdimed_indices(grad, dim, indices, keepdim)
+        else:
+            grad_of_grad = None
+        return (grad_of_grad,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED

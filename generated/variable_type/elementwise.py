@@ -8696,38 +8696,14 @@ _FMIN = GuardedOverload("fmin", ((
 ),))
 
 
-def max(input, other):
+def max_other(input, other):
     """max.other(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        return _MAX_OTHER(input, other)
     return composite_elementwise.max_other(input, other)
 
 
-_MAX_OTHER = GuardedOverload("max", ((
-    'max(Tensor self, Tensor other)',
-    max,
-),))
-
-
-def min(input, other):
+def min_other(input, other):
     """min.other(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        return _MIN_OTHER(input, other)
     return composite_elementwise.min_other(input, other)
-
-
-_MIN_OTHER = GuardedOverload("min", ((
-    'min(Tensor self, Tensor other)',
-    min,
-),))
 
 
 def atan2(input, other, *, out=None):

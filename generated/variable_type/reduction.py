@@ -26,18 +26,69 @@ from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
     factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import reduction as kernels_reduction
+from gradloom.composite import reduction as composite_reduction
+from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
+    AmaxBackward0,
+    AminBackward0,
+    AminmaxBackward0,
+    CdistBackward0,
+    CummaxBackward0,
+    CumminBackward0,
+    CumprodBackward0,
+    CumsumBackward0,
+    DistBackward0,
+    KthvalueBackward0,
+    LinalgVectorNormBackward0,
+    LogcumsumexpBackward0,
+    LogsumexpBackward0,
+    MaxBackward0,
+    MaxBackward1,
+    MeanBackward0,
+    MeanBackward1,
+    MedianBackward0,
+    MedianBackward1,
+    MinBackward0,
+    MinBackward1,
+    ModeBackward0,
+    NanmedianBackward0,
+    NanmedianBackward1,
+    NansumBackward0,
+    NormBackward0,
+    NormBackward1,
+    NormBackward2,
+    NormBackward3,
+    ProdBackward0,
+    ProdBackward1,
+    RenormBackward0,
+    StdBackward0,
+    StdMeanBackward0,
     SumBackward0,
     SumBackward1,
+    TraceBackward0,
+    ValueSelectingReductionBackwardBackward0,
+    VarBackward0,
+    VarMeanBackward0,
 )
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+aminmax_result = result_class("aminmax", ("min", "max", ))
+max_result = result_class("max", ("values", "indices", ))
+min_result = result_class("min", ("values", "indices", ))
+cummax_result = result_class("cummax", ("values", "indices", ))
+cummin_result = result_class("cummin", ("values", "indices", ))
+median_result = result_class("median", ("values", "indices", ))
+nanmedian_result = result_class("nanmedian", ("values", "indices", ))
+kthvalue_result = result_class("kthvalue", ("values", "indices", ))
+mode_result = result_class("mode", ("values", "indices", ))
 
 
-def sum(input, dtype):
+def sum(input, dtype, *, out=None):
     """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     self_ = input._array
+    if out is not None:
+        return write_out(sum, (input, dtype), out)
     result_ = kernels_reduction.sum(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -109,6 +160,2256 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             try:
                 # result: auto_linear
                 result_tangent = ops.sum_dim_IntList(self_t, dim, keepdim, dtype=dtype)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def mean(input, dtype, *, out=None):
+    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(mean, (input, dtype), out)
+    result_ = kernels_reduction.mean(self_, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MeanBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_numel = input.numel()
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.mean(self_t, dtype=dtype)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def mean_dim(input, dim, keepdim, dtype, *, out=None):
+    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(mean_dim, (input, dim, keepdim, dtype), out)
+    result_ = kernels_reduction.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MeanBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_numel = input.numel()
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.mean_dim(self_t, dim, keepdim, dtype=dtype)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def nansum(input, dim, keepdim, dtype, *, out=None):
+    """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(nansum, (input, dim, keepdim, dtype), out)
+    result_ = kernels_reduction.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NansumBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: where(self_p.isnan(), 0, self_t).sum(dim, keepdim, dtype=dtype)
+                result_tangent = ops.where(self_p.isnan(), 0, self_t).sum(dim, keepdim, dtype=dtype)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def nanmean(input, dim, keepdim, dtype, *, out=None):
+    """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    if out is not None:
+        return write_out(nanmean, (input, dim, keepdim, dtype), out)
+    return composite_reduction.nanmean(input, dim, keepdim, dtype)
+
+
+def prod(input, dtype, *, out=None):
+    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(prod, (input, dtype), out)
+    result_ = kernels_reduction.prod(self_, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ProdBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: prod_jvp(self_p.to(result.scalar_type()), self_t.to(result.scalar_type()), result)
+                result_tangent = prod_jvp(self_p.to(result.dtype), self_t.to(result.dtype), result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
+    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(prod_dim_int, (input, dim, keepdim, dtype), out)
+    result_ = kernels_reduction.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ProdBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: prod_jvp(self_p.to(result.scalar_type()), self_t.to(result.scalar_type()), result, dim, keepdim)
+                result_tangent = prod_jvp(self_p.to(result.dtype), self_t.to(result.dtype), result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def std(input, unbiased):
+    """std(Tensor self, bool unbiased=True) -> Tensor"""
+    return composite_reduction.std(input, unbiased)
+
+
+def std_dim(input, dim, unbiased, keepdim, *, out=None):
+    """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    if out is not None:
+        return write_out(std_dim, (input, dim, unbiased, keepdim), out)
+    return composite_reduction.std_dim(input, dim, unbiased, keepdim)
+
+
+def std_correction(input, dim, correction, keepdim, *, out=None):
+    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(std_correction, (input, dim, correction, keepdim), out)
+    result_ = kernels_reduction.std(self_, dim, correction, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(StdBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_correction = correction
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: std_jvp(self_p, self_t, result, dim, correction, keepdim)
+                result_tangent = std_jvp(self_p, self_t, result, dim, correction, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def std_mean(input, unbiased):
+    """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return composite_reduction.std_mean(input, unbiased)
+
+
+def std_mean_dim(input, dim, unbiased, keepdim):
+    """std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return composite_reduction.std_mean_dim(input, dim, unbiased, keepdim)
+
+
+def std_mean_correction(input, dim, correction, keepdim):
+    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    self_ = input._array
+    result0_, result1_ = kernels_reduction.std_mean(self_, dim, correction, keepdim)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(StdMeanBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_correction = correction
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
+            result0._edge = (fn, 0)
+            result1._edge = (fn, 1)
+            fn.saved_result0 = SavedVariable(result0, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result0: std_jvp(self_p, self_t, result0, dim, correction, keepdim)
+                result0_tangent = std_jvp(self_p, self_t, result0, dim, correction, keepdim)
+                # result1: self_t.mean(dim, keepdim)
+                result1_tangent = self_t.mean(dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result0, result0_tangent)
+            set_tangent(result1, result1_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def var(input, unbiased):
+    """var(Tensor self, bool unbiased=True) -> Tensor"""
+    return composite_reduction.var(input, unbiased)
+
+
+def var_dim(input, dim, unbiased, keepdim, *, out=None):
+    """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    if out is not None:
+        return write_out(var_dim, (input, dim, unbiased, keepdim), out)
+    return composite_reduction.var_dim(input, dim, unbiased, keepdim)
+
+
+def var_correction(input, dim, correction, keepdim, *, out=None):
+    """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(var_correction, (input, dim, correction, keepdim), out)
+    result_ = kernels_reduction.var(self_, dim, correction, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(VarBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_correction = correction
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: var_jvp(self_p, self_t, dim, correction, keepdim)
+                result_tangent = var_jvp(self_p, self_t, dim, correction, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def var_mean(input, unbiased):
+    """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return composite_reduction.var_mean(input, unbiased)
+
+
+def var_mean_dim(input, dim, unbiased, keepdim):
+    """var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return composite_reduction.var_mean_dim(input, dim, unbiased, keepdim)
+
+
+def var_mean_correction(input, dim, correction, keepdim):
+    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    self_ = input._array
+    result0_, result1_ = kernels_reduction.var_mean(self_, dim, correction, keepdim)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(VarMeanBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_correction = correction
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
+            result0._edge = (fn, 0)
+            result1._edge = (fn, 1)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result0: var_jvp(self_p, self_t, dim, correction, keepdim)
+                result0_tangent = var_jvp(self_p, self_t, dim, correction, keepdim)
+                # result1: self_t.mean(dim, keepdim)
+                result1_tangent = self_t.mean(dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result0, result0_tangent)
+            set_tangent(result1, result1_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def amax(input, dim, keepdim, *, out=None):
+    """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(amax, (input, dim, keepdim), out)
+    result_ = kernels_reduction.amax(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AmaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: amaxmin_jvp(self_p, self_t, result, dim, keepdim)
+                result_tangent = amaxmin_jvp(self_p, self_t, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def amin(input, dim, keepdim, *, out=None):
+    """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(amin, (input, dim, keepdim), out)
+    result_ = kernels_reduction.amin(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AminBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: amaxmin_jvp(self_p, self_t, result, dim, keepdim)
+                result_tangent = amaxmin_jvp(self_p, self_t, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def aminmax(input, dim, keepdim, *, out=None):
+    """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(aminmax, (input, dim, keepdim), out)
+    min_, max_ = kernels_reduction.aminmax(self_, dim, keepdim)
+    min = None if min_ is None else ops.wrap(min_)
+    max = None if max_ is None else ops.wrap(max_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AminmaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (min_.shape, min_.dtype, max_.shape, max_.dtype)
+            min._edge = (fn, 0)
+            max._edge = (fn, 1)
+            fn.saved_min = SavedVariable(min, 0)
+            fn.saved_max = SavedVariable(max, 1)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # min: amaxmin_jvp(self_p, self_t, min, dim, keepdim)
+                min_tangent = amaxmin_jvp(self_p, self_t, min, dim, keepdim)
+                # max: amaxmin_jvp(self_p, self_t, max, dim, keepdim)
+                max_tangent = amaxmin_jvp(self_p, self_t, max, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(min, min_tangent)
+            set_tangent(max, max_tangent)
+    if flags & INFERENCE:
+        mark_inference((min, max,))
+    return aminmax_result((min, max))
+
+
+def max(input, *, out=None):
+    """max(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(max, (input,), out)
+    result_ = kernels_reduction.max(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaxBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: evenly_read_jvp(self_t, self_p, result)
+                result_tangent = evenly_read_jvp(self_t, self_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def max_dim(input, dim, keepdim, *, out=None):
+    """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(max_dim, (input, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.max_dim(self_, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return max_result((values, indices))
+
+
+def min(input, *, out=None):
+    """min(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(min, (input,), out)
+    result_ = kernels_reduction.min(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MinBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: evenly_read_jvp(self_t, self_p, result)
+                result_tangent = evenly_read_jvp(self_t, self_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def min_dim(input, dim, keepdim, *, out=None):
+    """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(min_dim, (input, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.min_dim(self_, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MinBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return min_result((values, indices))
+
+
+def argmax(input, dim, keepdim, *, out=None):
+    """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(argmax, (input, dim, keepdim), out)
+    result_ = kernels_reduction.argmax(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def argmin(input, dim, keepdim, *, out=None):
+    """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(argmin, (input, dim, keepdim), out)
+    result_ = kernels_reduction.argmin(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def all(input, *, out=None):
+    """all(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(all, (input,), out)
+    result_ = kernels_reduction.all(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def all_dim(input, dim, keepdim, *, out=None):
+    """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(all_dim, (input, dim, keepdim), out)
+    result_ = kernels_reduction.all_dim(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def all_dims(input, dim, keepdim, *, out=None):
+    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(all_dims, (input, dim, keepdim), out)
+    result_ = kernels_reduction.all_dims(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def any(input, *, out=None):
+    """any(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(any, (input,), out)
+    result_ = kernels_reduction.any(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def any_dim(input, dim, keepdim, *, out=None):
+    """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(any_dim, (input, dim, keepdim), out)
+    result_ = kernels_reduction.any_dim(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def any_dims(input, dim, keepdim, *, out=None):
+    """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(any_dims, (input, dim, keepdim), out)
+    result_ = kernels_reduction.any_dims(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def count_nonzero_dim_IntList(input, dim, *, out=None):
+    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(count_nonzero_dim_IntList, (input, dim), out)
+    result_ = kernels_reduction.count_nonzero(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def count_nonzero(input, dim, *, out=None):
+    """count_nonzero(Tensor self, int? dim=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(count_nonzero, (input, dim), out)
+    result_ = kernels_reduction.count_nonzero(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
+    """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
+    result_ = kernels_reduction.norm(self_, p, dtype_numpy)
+    result_ = default_float(asarray(result_), self_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NormBackward2)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            fn.saved_dtype = dtype
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result)
+                result_tangent = norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def norm_Scalar(input, p, *, out=None):
+    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(norm_Scalar, (input, p), out)
+    result_ = kernels_reduction.norm(self_, p)
+    result_ = default_float(asarray(result_), self_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NormBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: norm_jvp(self_p, self_t, p, result)
+                result_tangent = norm_jvp(self_p, self_t, p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
+    """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
+    result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NormBackward3)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            fn.saved_dtype = dtype
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result, dim, keepdim)
+                result_tangent = norm_jvp(self_p.to(dtype), self_t.to(dtype), p, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
+    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
+    result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NormBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: norm_jvp(self_p, self_t, p, result, dim, keepdim)
+                result_tangent = norm_jvp(self_p, self_t, p, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def frobenius_norm_dim(input, dim, keepdim, *, out=None):
+    """frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    if out is not None:
+        return write_out(frobenius_norm_dim, (input, dim, keepdim), out)
+    return composite_reduction.frobenius_norm(input, dim, keepdim)
+
+
+def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
+    result_ = kernels_reduction.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LinalgVectorNormBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_ord = ord
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            fn.saved_dtype = dtype
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: norm_jvp(self_p, self_t, ord, result, dim, keepdim)
+                result_tangent = norm_jvp(self_p, self_t, ord, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def logsumexp(input, dim, keepdim, *, out=None):
+    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(logsumexp, (input, dim, keepdim), out)
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    result_ = kernels_reduction.logsumexp(self_, dim, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LogsumexpBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: logsumexp_jvp(self_p, self_t, result, dim, keepdim)
+                result_tangent = logsumexp_jvp(self_p, self_t, result, dim, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def special_logsumexp(input, dim, keepdim, *, out=None):
+    """special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    if out is not None:
+        return write_out(special_logsumexp, (input, dim, keepdim), out)
+    return composite_reduction.special_logsumexp(input, dim, keepdim)
+
+
+def cumsum(input, dim, dtype, *, out=None):
+    """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(cumsum, (input, dim, dtype), out)
+    result_ = kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CumsumBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_scalar_type = input.dtype
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.cumsum(self_t, dim, dtype=dtype)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def cumsum_(input, dim, dtype):
+    """cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CumsumBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self_scalar_type = input.dtype
+        fn.saved_dim = dim
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    write_inplace(self_, kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.cumsum(self_t, dim, dtype=dtype)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def cumprod(input, dim, dtype, *, out=None):
+    """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(cumprod, (input, dim, dtype), out)
+    result_ = kernels_reduction.cumprod(self_, dim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CumprodBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: cumprod_jvp(self_t.to(result.scalar_type()), self_p.to(result.scalar_type()), dim, result)
+                result_tangent = cumprod_jvp(self_t.to(result.dtype), self_p.to(result.dtype), dim, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def cumprod_(input, dim, dtype):
+    """cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(CumprodBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_dim = dim
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_reduction.cumprod(self_, dim, None if dtype is None else dtype.numpy))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+        fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: cumprod_jvp(self_t.to(result.scalar_type()), self_p.to(result.scalar_type()), dim, result)
+                result_tangent = cumprod_jvp(self_t.to(input.dtype), self_p.to(input.dtype), dim, input)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
+    """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CUMMAX(input, dim, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _CUMMAX(input, dim, axis=axis, out=out)
+    if out is not None:
+        return write_out(cummax, (input, dim), out)
+    values_, indices_ = kernels_reduction.cummax(self_, dim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CummaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: self_t.gather(dim, indices)
+                values_tangent = self_t.gather(dim, indices)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return cummax_result((values, indices))
+
+
+_CUMMAX = GuardedOverload("cummax", ((
+    'cummax(Tensor self, int dim, *, Tensor[2]? out=None)',
+    cummax,
+),))
+
+
+def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
+    """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CUMMIN(input, dim, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _CUMMIN(input, dim, axis=axis, out=out)
+    if out is not None:
+        return write_out(cummin, (input, dim), out)
+    values_, indices_ = kernels_reduction.cummin(self_, dim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(CumminBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: self_t.gather(dim, indices)
+                values_tangent = self_t.gather(dim, indices)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return cummin_result((values, indices))
+
+
+_CUMMIN = GuardedOverload("cummin", ((
+    'cummin(Tensor self, int dim, *, Tensor[2]? out=None)',
+    cummin,
+),))
+
+
+def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
+    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LOGCUMSUMEXP(input, dim, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _LOGCUMSUMEXP(input, dim, axis=axis, out=out)
+    if out is not None:
+        return write_out(logcumsumexp, (input, dim), out)
+    result_ = kernels_reduction.logcumsumexp(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LogcumsumexpBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: logcumsumexp_jvp(self_p, self_t, result, dim)
+                result_tangent = logcumsumexp_jvp(self_p, self_t, result, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
+    'logcumsumexp(Tensor self, int dim, *, Tensor? out=None)',
+    logcumsumexp,
+),))
+
+
+def median(input, *, out=None):
+    """median(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(median, (input,), out)
+    result_ = kernels_reduction.median(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MedianBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: evenly_read_jvp(self_t, self_p, result)
+                result_tangent = evenly_read_jvp(self_t, self_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def median_dim(input, dim, keepdim, *, out=None):
+    """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(median_dim, (input, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.median_dim(self_, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MedianBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return median_result((values, indices))
+
+
+def nanmedian(input, *, out=None):
+    """nanmedian(Tensor self) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(nanmedian, (input,), out)
+    result_ = kernels_reduction.nanmedian(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NanmedianBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: evenly_read_jvp(self_t, self_p, result)
+                result_tangent = evenly_read_jvp(self_t, self_p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def nanmedian_dim(input, dim, keepdim, *, out=None):
+    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(nanmedian_dim, (input, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.nanmedian_dim(self_, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NanmedianBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return nanmedian_result((values, indices))
+
+
+def kthvalue(input, k, dim, keepdim, *, out=None):
+    """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(kthvalue, (input, k, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.kthvalue(self_, k, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(KthvalueBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return kthvalue_result((values, indices))
+
+
+def mode(input, dim, keepdim, *, out=None):
+    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    self_ = input._array
+    if out is not None:
+        return write_out(mode, (input, dim, keepdim), out)
+    values_, indices_ = kernels_reduction.mode(self_, dim, keepdim)
+    values = None if values_ is None else ops.wrap(values_)
+    indices = None if indices_ is None else ops.wrap(indices_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ModeBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (values_.shape, values_.dtype)
+            values._edge = (fn, 0)
+            fn.saved_indices = SavedVariable(indices, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # values: gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+                values_tangent = gather_with_keepdimed_indices(self_t, dim, indices, keepdim)
+            finally:
+                state.flags = flags
+            set_tangent(values, values_tangent)
+    if flags & INFERENCE:
+        mark_inference((values, indices,))
+    return mode_result((values, indices))
+
+
+def quantile(input, q, dim, keepdim, interpolation, *, out=None):
+    """quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    if out is not None:
+        return write_out(quantile, (input, q, dim, keepdim, interpolation), out)
+    return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
+
+
+def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
+    """quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    if out is not None:
+        return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out)
+    return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
+
+
+def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
+    """nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    if out is not None:
+        return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out)
+    return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
+
+
+def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
+    """nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    if out is not None:
+        return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out)
+    return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
+
+
+def dist(input, other, p=2, *, out=None):
+    """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DIST(input, other, p, out=out)
+    if p.__class__ not in NUMBERS:
+        return _DIST(input, other, p, out=out)
+    if out is not None:
+        return write_out(dist, (input, other, p), out)
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((input, other,), ())
+    result_ = kernels_reduction.dist(self_, other_, p)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(DistBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_other = other if other._vc is None and not flags else save(other)
+            fn.saved_p = p
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                other_p = other
+                # result: norm_jvp(self_p - other_p, self_t - other_t, p, result)
+                result_tangent = norm_jvp(self_p - other_p, self_t - other_t, p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DIST = GuardedOverload("dist", ((
+    'dist(Tensor self, Tensor other, Scalar p=2, *, Tensor? out=None)',
+    dist,
+),))
+
+
+def cdist(x1, x2, p=2, compute_mode=None):
+    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
+    try:
+        x1_, x2_ = x1._array, x2._array
+    except AttributeError:
+        x1_ = None
+    if x1_ is None:
+        return _CDIST(x1, x2, p, compute_mode)
+    if p.__class__ is not float or compute_mode is not None and compute_mode.__class__ is not int:
+        return _CDIST(x1, x2, p, compute_mode)
+    return composite_reduction.cdist(x1, x2, p, compute_mode)
+
+
+_CDIST = GuardedOverload("cdist", ((
+    'cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)',
+    cdist,
+),))
+
+
+def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
+    """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
+    try:
+        x1_, x2_ = x1._array, x2._array
+    except AttributeError:
+        x1_ = None
+    if x1_ is None:
+        return __CDIST_FORWARD(x1, x2, p, compute_mode, out=out)
+    if p.__class__ is not float or compute_mode is not None and compute_mode.__class__ is not int:
+        return __CDIST_FORWARD(x1, x2, p, compute_mode, out=out)
+    if out is not None:
+        return write_out(_cdist_forward, (x1, x2, p, compute_mode), out)
+    result_ = kernels_reduction.cdist(x1_, x2_, p, compute_mode)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_x1 = x1._edge or gradient_edge(x1)
+        edge_x2 = x2._edge or gradient_edge(x2)
+        if edge_x1 is not NO_EDGE or edge_x2 is not NO_EDGE:
+            fn = new(CdistBackward0)
+            fn.next_edges = (edge_x1, edge_x2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_x1 = x1 if x1._vc is None and not flags else save(x1)
+            fn.saved_x2 = x2 if x2._vc is None and not flags else save(x2)
+            fn.saved_p = p
+            fn.saved_compute_mode = compute_mode
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        x1_t = x1._tangent
+        x2_t = x2._tangent
+        if x1_t is not None or x2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if x1_t is None:
+                    x1_t = zeros_for(x1)
+                if x2_t is None:
+                    x2_t = zeros_for(x2)
+                x1_p = x1
+                x2_p = x2
+                # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, compute_mode, result)
+                result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, compute_mode, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
+    '_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor? out=None)',
+    _cdist_forward,
+),))
+
+
+def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
+    """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RENORM(input, p, dim, maxnorm, axis=axis, out=out)
+    if p.__class__ not in NUMBERS or dim.__class__ is not int or maxnorm.__class__ not in NUMBERS or axis is not MISSING:
+        return _RENORM(input, p, dim, maxnorm, axis=axis, out=out)
+    if out is not None:
+        return write_out(renorm, (input, p, dim, maxnorm), out)
+    result_ = kernels_reduction.renorm(self_, p, dim, maxnorm)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(RenormBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_p = p
+            fn.saved_dim = dim
+            fn.saved_maxnorm = maxnorm
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: renorm_jvp(self_p, self_t, p, dim, maxnorm)
+                result_tangent = renorm_jvp(self_p, self_t, p, dim, maxnorm)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_RENORM = GuardedOverload("renorm", ((
+    'renorm(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor? out=None)',
+    renorm,
+),))
+
+
+def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
+    """renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _RENORM_(input, p, dim, maxnorm, axis=axis)
+    if p.__class__ not in NUMBERS or dim.__class__ is not int or maxnorm.__class__ not in NUMBERS or axis is not MISSING:
+        return _RENORM_(input, p, dim, maxnorm, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        fn = new(RenormBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(input))
+        fn.saved_p = p
+        fn.saved_dim = dim
+        fn.saved_maxnorm = maxnorm
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(input)
+        state.flags = flags
+    write_inplace(self_, kernels_reduction.renorm(self_, p, dim, maxnorm))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: renorm_jvp(self_p, self_t, p, dim, maxnorm)
+                result_tangent = renorm_jvp(self_p, self_t, p, dim, maxnorm)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_RENORM_ = GuardedOverload("renorm_", ((
+    'renorm_(Tensor self, Scalar p, int dim, Scalar maxnorm)',
+    renorm_,
+),))
+
+
+def trace(input, *, out=None):
+    """trace(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TRACE(input, out=out)
+    if out is not None:
+        return write_out(trace, (input,), out)
+    result_ = kernels_reduction.trace(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TraceBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.trace(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TRACE = GuardedOverload("trace", ((
+    'trace(Tensor self, *, Tensor? out=None)',
+    trace,
+),))
+
+
+def sum_to_size(self, size):
+    """sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
+    return composite_reduction.sum_to_size(self, size)
+
+
+def diff(input, n, dim, prepend, append, *, out=None):
+    """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    if out is not None:
+        return write_out(diff, (input, n, dim, prepend, append), out)
+    return composite_reduction.diff(input, n, dim, prepend, append)
+
+
+def trapezoid_x(y, x, dim):
+    """trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    return composite_reduction.trapezoid_x(y, x, dim)
+
+
+def trapezoid_dx(y, dx, dim):
+    """trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"""
+    return composite_reduction.trapezoid_dx(y, dx, dim)
+
+
+def trapz_x(y, x, dim):
+    """trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    return composite_reduction.trapezoid_x(y, x, dim)
+
+
+def trapz_dx(y, dx, dim):
+    """trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor"""
+    return composite_reduction.trapezoid_dx(y, dx, dim)
+
+
+def cumulative_trapezoid_x(y, x, dim):
+    """cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    return composite_reduction.cumulative_trapezoid_x(y, x, dim)
+
+
+def cumulative_trapezoid_dx(y, dx, dim):
+    """cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"""
+    return composite_reduction.cumulative_trapezoid_dx(y, dx, dim)
+
+
+def bincount(input, weights=None, minlength=0, *, out=None):
+    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
+    try:
+        self_, weights_ = input._array, None if weights is None else weights._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BINCOUNT(input, weights, minlength, out=out)
+    if minlength.__class__ is not int:
+        return _BINCOUNT(input, weights, minlength, out=out)
+    if out is not None:
+        return write_out(bincount, (input, weights, minlength), out)
+    result_ = kernels_reduction.bincount(self_, weights_, minlength)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BINCOUNT = GuardedOverload("bincount", ((
+    'bincount(Tensor self, Tensor? weights=None, int minlength=0, *, Tensor? out=None)',
+    bincount,
+),))
+
+
+def histc(input, bins=100, min=0, max=0, *, out=None):
+    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HISTC(input, bins, min, max, out=out)
+    if bins.__class__ is not int or min.__class__ not in NUMBERS or max.__class__ not in NUMBERS:
+        return _HISTC(input, bins, min, max, out=out)
+    if out is not None:
+        return write_out(histc, (input, bins, min, max), out)
+    result_ = kernels_reduction.histc(self_, bins, min, max)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HISTC = GuardedOverload("histc", ((
+    'histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)',
+    histc,
+),))
+
+
+def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
+    """value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
+    grad_, indices_ = grad._array, indices._array
+    result_ = kernels_reduction.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad = grad._edge or gradient_edge(grad)
+        if edge_grad is not NO_EDGE:
+            fn = new(ValueSelectingReductionBackwardBackward0)
+            fn.next_edges = (edge_grad,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_keepdim = keepdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_t = grad._tangent
+        if grad_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.value_selecting_reduction_backward(grad_t, dim, indices, sizes, keepdim)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -1,16 +1,344 @@
-"""Derivative helpers of reductions."""
+"""Derivative helpers of reductions.
+
+Where a result is a real function of a slice of the input, its tangent is the product of its gradient and the input's
+tangent: d result = sum Re(conj(gradient) * tangent); the *_jvp helpers use this.
+"""
 
 from __future__ import annotations
 
+from math import inf
 
-def sum_backward(grad, sizes, dims, keepdim):
-    """The gradient of a sum: expanded over the summed dimensions."""
-    if not keepdim and len(sizes) > 0:
-        if dims is None or len(dims) == 0:
-            return grad.expand(sizes)
-        ndim = len(sizes)
-        shape = list(sizes)
-        for d in dims:
-            shape[d % ndim] = 1
-        grad = grad.reshape(shape)
-    return grad.expand(sizes)
+from .. import _operators as ops
+from ._reduced import count, dot, real, restored, wrapped
+from ._recurrence import recurrence, reversed_recurrence, shifted
+
+# --- sums and means ---------------------------------------------------------------------------------------------------
+
+
+def sum_backward(grad, sizes, dim, keepdim):
+    """The gradient of a sum: itself, expanded over the summed dimensions without being copied."""
+    ndim = len(sizes)
+    if not keepdim and ndim and wrapped(dim, ndim) != list(range(ndim - grad.dim())):
+        grad = restored(grad, dim, keepdim, ndim)
+    return ops.expand(grad, sizes)
+
+
+def mean_backward(grad, sizes, dim, numel, keepdim):
+    """The gradient of a mean: that of the sum, divided by the number of elements before it is expanded."""
+    n = numel if dim is None or dim == () else count(sizes, dim)
+    return sum_backward(grad / n if n else grad * inf, sizes, dim, keepdim)
+
+
+def nansum_backward(grad, self, dim, keepdim):
+    """The gradient of a sum, and zero where the input is NaN."""
+    return sum_backward(grad, self.shape, dim, keepdim) * ops.logical_not(self.isnan())
+
+
+def trace_backward(grad, sizes):
+    """The gradient of a trace: a diagonal matrix."""
+    return ops.eye(sizes[0], sizes[1], dtype=grad.dtype) * grad
+
+
+# --- products ----------------------------------------------------------------------------------------------------------
+
+
+def prod_backward(grad, self, result, dim=None, keepdim=False):
+    """d(prod x)/dx_k = prod over j != k of x_j.
+
+    That is result / x_k while nothing is zero; else it is made of the products before and after k, which stays
+    right in higher derivatives.
+    """
+    if not self.dim():
+        return grad
+    grad = restored(grad, dim, keepdim, self.dim())
+    if (result == 0).any():
+        return grad * _products_of_others(self, dim).conj()
+    return grad * (restored(result, dim, keepdim, self.dim()) / self).conj()
+
+
+def prod_jvp(self, self_t, result, dim=None, keepdim=False):
+    """d(prod x) = sum over k of dx_k * prod over j != k of x_j."""
+    if not self.dim():
+        return self_t
+    if (result == 0).any():
+        others = _products_of_others(self, dim)
+    else:
+        others = restored(result, dim, keepdim, self.dim()) / self
+    return ops.sum(others * self_t, dim, keepdim)
+
+
+def _products_of_others(x, dim):
+    if dim is None:
+        flat = ops.reshape(x, (-1,))
+        return ops.reshape(_products_of_others(flat, 0), x.shape)
+    after = ops.flip(_products_before(ops.flip(x, (dim,)), dim), (dim,))
+    return _products_before(x, dim) * after
+
+
+def _products_before(x, dim):
+    """For each k the product of the elements before it: 1 for the first."""
+    n = x.size(dim)
+    one = ops.ones_like(ops.narrow(x, dim, 0, min(n, 1)))
+    if n < 2:
+        return one
+    return ops.cat((one, ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim)), dim)
+
+
+# --- variance -----------------------------------------------------------------------------------------------------------
+
+
+def var_backward(grad, self, dim, correction, keepdim):
+    """d var/dx = 2 (x - mean) / (n - correction)."""
+    free = count(self.shape, dim) - (1 if correction is None else correction)
+    grad = restored(grad, dim, keepdim, self.dim())
+    spread = self - _mean(self, dim)
+    if free <= 0:
+        return grad * ops.where(spread == 0, float("nan"), inf)
+    return (grad * (2.0 / free)) * spread
+
+
+def _mean(x, dim):
+    return ops.mean(x, dim, True) if x.dim() else x
+
+
+def var_jvp(self, self_t, dim, correction, keepdim):
+    """d var = sum of 2 Re(conj(x - mean) dx) / (n - correction)."""
+    one = ops.ones((), dtype=real(self).dtype)
+    return dot(var_backward(one, self, dim, correction, True), self_t, dim, keepdim)
+
+
+def std_backward(result, grad, self, dim, correction, keepdim):
+    """d std = d var / (2 std), and zero where the deviation is."""
+    return var_backward(_of_root(grad, result), self, dim, correction, keepdim)
+
+
+def std_jvp(self, self_t, result, dim, correction, keepdim):
+    """d std = d var / (2 std), and zero where the deviation is."""
+    return _of_root(var_jvp(self, self_t, dim, correction, keepdim), result)
+
+
+def _of_root(change, root):
+    """The change of a square root for a change of its square: change / (2 root), zero where the root is."""
+    return ops.where(root == 0, 0, change / (root * 2))
+
+
+def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
+    """The gradient of the variance and that of the mean, where they are defined."""
+    return _added(
+        None if grad_var is None else var_backward(grad_var, self, dim, correction, keepdim),
+        None if grad_mean is None else mean_backward(grad_mean, self.shape, dim, self.numel(), keepdim))
+
+
+def std_mean_backward(grad_std, grad_mean, self, std, dim, correction, keepdim):
+    """The gradient of the standard deviation and that of the mean, where they are defined."""
+    return var_mean_backward(None if grad_std is None else _of_root(grad_std, std), grad_mean, self, dim, correction,
+                             keepdim)
+
+
+def _added(first, second):
+    return second if first is None else first if second is None else first + second
+
+
+# --- extrema -------------------------------------------------------------------------------------------------------------
+
+
+def amaxmin_backward(grad, self, result, dim, keepdim):
+    """The gradient, distributed evenly among all elements that equal the extremum."""
+    grad, result = (restored(x, dim, keepdim, self.dim()) for x in (grad, result))
+    return grad * _shares(self, result, dim)
+
+
+def amaxmin_jvp(self, self_t, result, dim, keepdim):
+    """The mean of the tangents of all elements that equal the extremum."""
+    shares = _shares(self, restored(result, dim, keepdim, self.dim()), dim)
+    product = shares * self_t
+    return ops.sum(product, dim, keepdim) if product.dim() else product
+
+
+def _shares(self, extremum, dim):
+    """1 / n for each of the n elements of a slice that equal its extremum, 0 for the others."""
+    mask = self == extremum
+    count = ops.sum(mask, dim, True) if mask.dim() else mask
+    return mask.to(self.dtype) / count
+
+
+def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
+    """The gradients of both extrema, where they are defined."""
+    return _added(None if grad_min is None else amaxmin_backward(grad_min, self, min, dim, keepdim),
+                  None if grad_max is None else amaxmin_backward(grad_max, self, max, dim, keepdim))
+
+
+def evenly_distribute_backward(grad, self, value):
+    """The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN)."""
+    mask = _equal_or_nan(self, value)
+    return ops.where(mask, grad / mask.sum(), 0)
+
+
+def evenly_read_jvp(self_t, self, value):
+    """The mean of the tangents of all elements that equal the value chosen from them."""
+    mask = _equal_or_nan(self, value)
+    return ops.where(mask, self_t, 0).sum() / mask.sum()
+
+
+def _equal_or_nan(self, value):
+    return self.isnan() if value.isnan().item() else self == value
+
+
+def gather_with_keepdimed_indices(self, dim, indices, keepdim):
+    """The elements that a selection along a dimension took, in the shape of its result."""
+    if keepdim or not self.dim():
+        return ops.gather(self, dim, indices)
+    return ops.squeeze(ops.gather(self, dim, ops.unsqueeze(indices, dim)), dim)
+
+
+# --- norms --------------------------------------------------------------------------------------------------------------
+
+
+def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
+    """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    The subgradient 0 is taken where the norm is zero, and the even distribution among the elements of greatest
+    (least) magnitude for p = inf (-inf).
+    """
+    if p is None:
+        p = 2
+    if p == 0:
+        return ops.zeros_like(self)
+    grad, norm = (restored(x, dim, keepdim, self.dim()) for x in (grad, norm))
+    if p == 1:
+        return self.sgn() * grad
+    if p == 2:
+        return self * ops.where(norm == 0, 0, grad / norm)
+    if p in (inf, -inf):
+        size = self.abs()
+        mask = ops.logical_or(size == norm, size.isnan())
+        count = ops.sum(mask, dim, True) if mask.dim() else mask
+        return self.sgn() * (mask * (grad / count))
+    size = self.abs()
+    if p < 2:
+        # |x| ** (p - 2) would be infinite at zero. There the sign is zero, and stays zero in higher derivatives.
+        zero = self == 0
+        power = ops.where(zero, 0, ops.where(zero, 1, size) ** (p - 1))
+        return self.sgn() * power * ops.where(norm == 0, 0, grad * ops.where(norm == 0, 1, norm) ** (1 - p))
+    return self * size ** (p - 2) * ops.where(norm == 0, 0, grad / norm ** (p - 1))
+
+
+def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
+    """d |x|_p = sum Re(conj(d |x|_p/dx_k) dx_k)."""
+    return dot(norm_backward(ops.ones_like(norm), self, p, norm, dim, keepdim), self_t, dim, keepdim)
+
+
+def renorm_backward(grad, self, p, dim, maxnorm):
+    """y = s(|x|) x with s(n) = maxnorm / n above maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx."""
+    others, norm, scale, slope = _renorm_parts(self, p, dim, maxnorm)
+    along = ops.sum(real(grad * self.conj()), others, True)
+    return grad * scale + norm_backward(along * slope, self, p, norm, others, True)
+
+
+def renorm_jvp(self, self_t, p, dim, maxnorm):
+    """dy = s dx + s'(|x|) d|x| x."""
+    others, norm, scale, slope = _renorm_parts(self, p, dim, maxnorm)
+    return self_t * scale + self * (slope * norm_jvp(self, self_t, p, norm, others, True))
+
+
+def _renorm_parts(self, p, dim, maxnorm):
+    """(the other dimensions, the norms over them, s, s')."""
+    others = tuple([d for d in range(self.dim()) if d != dim % self.dim()])
+    norm = ops.linalg_vector_norm(self, p, others, True)
+    inverse = 1 / (norm + 1e-7)
+    over = norm > maxnorm
+    return others, norm, ops.where(over, maxnorm * inverse, 1), ops.where(over, -maxnorm * inverse * inverse, 0)
+
+
+def cdist_backward(grad, x1, x2, p, compute_mode, result):
+    """The gradient of the distances between rows with respect to `x1`: that of the norm of the differences.
+
+    For p = 2 and many rows, sum_j w_ij (a_i - b_j) with w = grad / result is taken as a_i sum_j w_ij - (w b)_i,
+    without making all differences.
+    """
+    if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
+        weight = ops.where(result == 0, 0, grad / result)
+        return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
+    difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
+    return ops.sum(norm_backward(grad, difference, p, result, (-1,), False), -2)
+
+
+def cdist_jvp(x1, x1_t, x2, x2_t, p, compute_mode, result):
+    """The tangent of the norm of all differences."""
+    difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
+    tangent = ops.unsqueeze(x1_t, -2) - ops.unsqueeze(x2_t, -3)
+    return norm_jvp(difference, tangent, p, result, (-1,), False)
+
+
+def logsumexp_backward(grad, self, result, dim, keepdim):
+    """d logsumexp/dx_k = exp(x_k - result)."""
+    grad, result = (restored(x, dim, keepdim, self.dim()) for x in (grad, result))
+    return grad * (self - result).exp().conj()
+
+
+def logsumexp_jvp(self, self_t, result, dim, keepdim):
+    """d logsumexp = sum of exp(x_k - result) dx_k."""
+    product = (self - restored(result, dim, keepdim, self.dim())).exp() * self_t
+    return ops.sum(product, dim, keepdim) if product.dim() else product
+
+
+# --- running results ----------------------------------------------------------------------------------------------------
+
+
+def cumsum_backward(grad, dim):
+    """The sums of the gradients from each element on."""
+    if not grad.dim() or grad.size(dim) < 2:
+        return grad
+    return ops.flip(ops.cumsum(ops.flip(grad, (dim,)), dim), (dim,))
+
+
+def cumprod_backward(grad, self, dim, result):
+    """dx_k = sum over i >= k of g_i * prod over j <= i, j != k of x_j.
+
+    While nothing is zero that is the sum of g_i result_i from k on, divided by x_k. Else it is the product of the
+    elements before k times r_k, where r_k = g_k + x_(k+1) r_(k+1).
+    """
+    if not self.dim() or not self.numel():
+        return grad
+    x = self.conj()
+    if not (self == 0).any():
+        return cumsum_backward(grad * result.conj(), dim) / x
+    return _products_before(x, dim) * reversed_recurrence(shifted(x, dim, 1, 0), grad, dim)
+
+
+def cumprod_jvp(self_t, self, dim, result):
+    """dy_k = x_k dy_(k-1) + y_(k-1) dx_k."""
+    if not self.dim() or not self.numel():
+        return self_t
+    return recurrence(self, shifted(result, dim, -1, 1) * self_t, dim)
+
+
+def cummaxmin_backward(grad, self, indices, dim):
+    """The gradients, added up at the elements that the results were taken from."""
+    if not self.numel():
+        return ops.zeros_like(self)
+    return ops.scatter_add(ops.zeros_like(self), dim, indices, grad)
+
+
+def logcumsumexp_backward(grad, self, result, dim):
+    """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
+
+    Every exponent is negative, since y rises.
+    """
+    if not self.dim() or not self.numel():
+        return grad
+    decay = _exp_of_difference(result, shifted(result, dim, 1, 0)).conj()
+    return _exp_of_difference(self, result).conj() * reversed_recurrence(decay, grad, dim)
+
+
+def logcumsumexp_jvp(self, self_t, result, dim):
+    """dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1)."""
+    if not self.dim() or not self.numel():
+        return self_t
+    decay = _exp_of_difference(shifted(result, dim, -1, 0), result)
+    return recurrence(decay, _exp_of_difference(self, result) * self_t, dim)
+
+
+def _exp_of_difference(a, b):
+    """exp(a - b), and 1 where both are the same infinity."""
+    return ops.where(a == b, 0, a - b).exp()

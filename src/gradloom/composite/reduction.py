@@ -1,0 +1,276 @@
+"""Reductions made of other operators."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+from ..autograd.validate import sum_to
+from ..dtype import int64
+from ..kernels._dims import wrap_dim
+
+# --- variance: `unbiased` is a correction of one ------------------------------------------------------------------------
+
+
+def var(self, unbiased):
+    """The variance of all elements."""
+    return ops.var_correction(self, None, int(unbiased), False)
+
+
+def var_dim(self, dim, unbiased, keepdim):
+    """The variance over dimensions."""
+    return ops.var_correction(self, dim, int(unbiased), keepdim)
+
+
+def std(self, unbiased):
+    """The standard deviation of all elements."""
+    return ops.std_correction(self, None, int(unbiased), False)
+
+
+def std_dim(self, dim, unbiased, keepdim):
+    """The standard deviation over dimensions."""
+    return ops.std_correction(self, dim, int(unbiased), keepdim)
+
+
+def var_mean(self, unbiased):
+    """The variance and the mean of all elements."""
+    return ops.var_mean_correction(self, None, int(unbiased), False)
+
+
+def var_mean_dim(self, dim, unbiased, keepdim):
+    """The variance and the mean over dimensions."""
+    return ops.var_mean_correction(self, dim, int(unbiased), keepdim)
+
+
+def std_mean(self, unbiased):
+    """The standard deviation and the mean of all elements."""
+    return ops.std_mean_correction(self, None, int(unbiased), False)
+
+
+def std_mean_dim(self, dim, unbiased, keepdim):
+    """The standard deviation and the mean over dimensions."""
+    return ops.std_mean_correction(self, dim, int(unbiased), keepdim)
+
+
+# --- sums, norms, distances ----------------------------------------------------------------------------------------------
+
+
+def nanmean(self, dim, keepdim, dtype):
+    """The mean of the elements that are not NaN."""
+    if not self.is_floating_point():
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {self.dtype}"
+                           if not self.is_complex() else "nansum on CPU does not support complex inputs")
+    count = ops.sum(ops.logical_not(ops.isnan(self.detach())), dim, keepdim)
+    return ops.nansum(self, dim, keepdim, dtype=dtype) / count
+
+
+def sum_to_size(self, size):
+    """Summed over the dimensions along which a tensor of shape `size` would be broadcast to this one.
+
+    Raises:
+        RuntimeError: if it would not be.
+    """
+    shape = self._array.shape
+    lead = len(shape) - len(size)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(size, shape[lead:], strict=True)):
+        raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
+    return sum_to(self, tuple(size))
+
+
+def frobenius_norm(self, dim, keepdim):
+    """The 2-norm over one or two dimensions, all for ()."""
+    if len(dim) > 2:
+        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
+    return ops.linalg_vector_norm(self, 2, dim, keepdim)
+
+
+def special_logsumexp(self, dim, keepdim):
+    """logsumexp."""
+    return ops.logsumexp(self, dim, keepdim)
+
+
+def cdist(x1, x2, p, compute_mode):
+    """The p-norm distance of each row of `x1` to each row of `x2`, for each matrix of two batches that broadcast.
+
+    Args:
+        x1, x2: (..., P, M) and (..., R, M), floating.
+        compute_mode: 0 or None: PyTorch's choice; 1: by a matrix product if p is 2; 2: never.
+
+    Returns:
+        (..., P, R)
+    """
+    for number, x in enumerate((x1, x2), 1):
+        if x.dim() < 2:
+            what = "only supports at least 2D tensors, X1 got: 1D" if x.dim() else "only supports at least 2D tensors"
+            raise RuntimeError(f"cdist {what.replace('X1', f'X{number}')}")
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{number} got: {x.dtype}")
+    if x1.size(-1) != x2.size(-1):
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.size(-1)} X2: {x2.size(-1)}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if compute_mode not in (None, 0, 1, 2):
+        raise RuntimeError(f"possible modes: 0, 1, 2, but was: {compute_mode}")
+    from numpy import broadcast_shapes
+    batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
+    x1, x2 = (ops.expand(x, (*batch, *x._array.shape[-2:])) for x in (x1, x2))
+    return ops._cdist_forward(x1, x2, p, compute_mode)
+
+
+# --- differences and integrals --------------------------------------------------------------------------------------------
+
+
+def diff(self, n, dim, prepend, append):
+    """The n-th differences of neighbours along a dimension, of the tensor with `prepend` and `append` at its ends."""
+    if not self.dim():
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    for end in (prepend, append):
+        if end is not None and end.dim() != self.dim():
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    parts = [x for x in (prepend, self, append) if x is not None]
+    x = ops.cat(parts, dim) if len(parts) > 1 else self
+    for _ in range(min(n, x.size(dim))):
+        late, early = _neighbours(x, dim)
+        x = ops.logical_xor(late, early) if x._array.dtype.kind == "b" else late - early
+    return x if n and x is not self else ops.clone(x)
+
+
+def _neighbours(x, dim):
+    n = max(x.size(dim) - 1, 0)
+    return ops.narrow(x, dim, min(1, x.size(dim)), n), ops.narrow(x, dim, 0, n)
+
+
+def trapezoid_dx(y, dx, dim):
+    """The integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
+    if not y.size(dim):
+        return ops.sum(y, dim) * 0
+    n = y.size(dim)
+    ends = ops.select(y, dim, 0) + ops.select(y, dim, n - 1)
+    return (ops.sum(y, dim) - ends * 0.5) * dx
+
+
+def trapezoid_x(y, x, dim):
+    """The integral along a dimension by the trapezoidal rule, at the points `x`."""
+    if not y.size(dim):
+        return ops.sum(y, dim) * 0
+    late, early = _neighbours(y, dim)
+    return ops.sum((late + early) * _spacing(y, x, dim), dim) / 2
+
+
+def cumulative_trapezoid_dx(y, dx, dim):
+    """The integral up to each point but the first, for a spacing `dx`."""
+    if not y.size(dim):
+        return y
+    late, early = _neighbours(y, dim)
+    return ops.cumsum(late + early, dim) * (dx / 2)
+
+
+def cumulative_trapezoid_x(y, x, dim):
+    """The integral up to each point but the first, at the points `x`."""
+    if not y.size(dim):
+        return y
+    late, early = _neighbours(y, dim)
+    return ops.cumsum((late + early) * _spacing(y, x, dim), dim) / 2
+
+
+def _spacing(y, x, dim):
+    """The distances of neighbouring points, which broadcast against those of `y`.
+
+    Raises:
+        RuntimeError: for bools and for points that do not fit.
+    """
+    if "b" in (x._array.dtype.kind, y._array.dtype.kind):
+        raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
+    if x.dim() == 1 and y.dim() != 1:
+        if x.size(0) != y.size(dim):
+            raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
+        shape = [1] * y.dim()
+        shape[wrap_dim(dim, y.dim())] = x.size(0)
+        x = ops.view(ops.contiguous(x), shape)
+    elif x.dim() < y.dim():
+        x = ops.view(ops.contiguous(x), (*(1,) * (y.dim() - x.dim()), *x.shape))
+    late, early = _neighbours(x, dim)
+    return late - early
+
+
+# --- quantiles ---------------------------------------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(self, q, dim, keepdim, interpolation):
+    """The q-quantiles of all elements or along a dimension, NaN where an element is.
+
+    Args:
+        q: float, or a Tensor of 0 or 1 dimensions, whose size becomes the first dimension of the result.
+        interpolation: linear, lower, higher, midpoint or nearest, for a quantile that lies between two elements.
+    """
+    return _quantile(self, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(self, q, dim, keepdim, interpolation):
+    """The q-quantiles of the elements that are not NaN."""
+    return _quantile(self, q, dim, keepdim, interpolation, True)
+
+
+def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
+    is_tensor = isinstance(q, ops.Tensor)
+    _check_quantile(self, q, interpolation, is_tensor)
+    points = q if is_tensor else ops.full((), q, dtype=self.dtype)
+    ndim = self.dim()
+    if dim is None:
+        rows = ops.reshape(self, (-1,))
+    else:
+        dim = wrap_dim(dim, ndim)
+        rows = ops.transpose(ops.unsqueeze(self, -1), dim, -1) if ndim else ops.reshape(self, (1,))
+        rows = ops.squeeze(rows, dim) if ndim and not keepdim else rows
+    rows = ops.sort(rows, -1)[0]
+    last = rows.size(-1) - 1
+    nan = ops.isnan(rows.detach())
+    flat = ops.reshape(points, (-1,))
+    if ignore_nan:
+        count = ops.sum(ops.logical_not(nan), -1, True)
+        rank = ops.clamp_min(flat * (count - 1).to(self.dtype), 0)
+    else:
+        rank = ops.expand(flat * last, (*rows.shape[:-1], flat.numel()))
+        rank = ops.where(ops.any(nan, -1, True), float(last), rank)
+    found = _between(rows, rank, interpolation)
+    if dim is None and keepdim:
+        found = ops.reshape(found, (*(1,) * ndim, flat.numel()))
+    return ops.movedim(found, -1, 0) if points.dim() else ops.squeeze(found, -1)
+
+
+def _between(rows, rank, interpolation):
+    """The elements of sorted rows at ranks that need not be integers."""
+    if interpolation == "lower":
+        rank = ops.floor(rank)
+    elif interpolation == "higher":
+        rank = ops.ceil(rank)
+    elif interpolation == "nearest":
+        rank = ops.round(rank)
+    below = rank.detach().to(int64)
+    low = ops.gather(rows, -1, below)
+    if interpolation not in ("linear", "midpoint"):
+        return low
+    high = ops.gather(rows, -1, ops.ceil(rank.detach()).to(below.dtype))
+    weight = ops.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.to(rank.dtype)
+    return ops.lerp(low, high, weight)
+
+
+def _check_quantile(self, q, interpolation, is_tensor):
+    if not self.numel():
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    if self._array.dtype.char not in "fd":
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if is_tensor:
+        if q.dim() > 1:
+            raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+        if q.dtype is not self.dtype:
+            raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+        if not ((q._array >= 0) & (q._array <= 1)).all():
+            raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    elif not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+                           f"{interpolation}")

@@ -1,0 +1,45 @@
+"""What derivatives of reductions do with the reduced dimensions."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+
+
+def wrapped(dim, ndim):
+    """The reduced dimensions counted from the front, in rising order: all for None and ()."""
+    if dim is None or dim == ():
+        return list(range(ndim))
+    if dim.__class__ is int:
+        dim = (dim,)
+    return sorted([d % ndim for d in dim])
+
+
+def restored(reduced, dim, keepdim, ndim):
+    """A result with its reduced dimensions back, of size one."""
+    if keepdim or not ndim:
+        return reduced
+    dims = wrapped(dim, ndim)
+    if len(dims) == ndim:
+        return ops.reshape(reduced, (1,) * ndim)
+    for d in dims:
+        reduced = ops.unsqueeze(reduced, d)
+    return reduced
+
+
+def count(sizes, dim):
+    """How many elements go into one result."""
+    found = 1
+    if sizes:
+        for d in wrapped(dim, len(sizes)):
+            found *= sizes[d]
+    return found
+
+
+def real(tensor):
+    return ops.real(tensor) if tensor.is_complex() else tensor
+
+
+def dot(gradient, tangent, dim, keepdim):
+    """sum Re(conj(gradient) * tangent) over the reduced dimensions."""
+    product = real(gradient.conj() * tangent)
+    return ops.sum(product, dim, keepdim) if product.dim() else product

@@ -1,0 +1,91 @@
+"""Running sums, products, extrema and logsumexps along one dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._axes import axes, cast
+from ._precision import is_half
+from ._refuse import refuse
+from ._sums import sum_type
+
+
+def cumsum(self, dim, dtype=None):
+    """The sum of the elements so far; integers add up in int64."""
+    return _accumulate(np.add, self, dim, dtype)
+
+
+def cumprod(self, dim, dtype=None):
+    """The product of the elements so far; integers multiply in int64."""
+    return _accumulate(np.multiply, self, dim, dtype)
+
+
+def _accumulate(ufunc, array, dim, dtype):
+    axis = axes(dim, array.ndim)
+    kind = sum_type(array) if dtype is None else dtype
+    array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
+    if axis is None:
+        return array
+    if kind.kind == "b":
+        ufunc = np.logical_or if ufunc is np.add else np.logical_and
+    if is_half(kind):
+        return ufunc.accumulate(array.astype(np.float32), axis).astype(kind)
+    return ufunc.accumulate(array, axis, kind)
+
+
+def cummax(self, dim):
+    """The greatest element so far, and the index of the last of them; the first NaN from where it occurs."""
+    return _running(np.maximum, "cummax_cpu", self, dim)
+
+
+def cummin(self, dim):
+    """The least element so far, and the index of the last of them; the first NaN from where it occurs."""
+    return _running(np.minimum, "cummin_cpu", self, dim)
+
+
+def _running(ufunc, name, array, dim):
+    axis = axes(dim, array.ndim)
+    refuse(name, array, "c")
+    if axis is None:
+        return array.copy(), np.zeros((), np.int64)
+    values = ufunc.accumulate(array, axis)
+    new = array == values
+    if array.dtype.kind in "fV":
+        nan = np.isnan(values)
+        first = nan.copy()
+        behind = [slice(None)] * array.ndim
+        ahead = list(behind)
+        behind[axis], ahead[axis] = slice(None, -1), slice(1, None)
+        first[tuple(ahead)] &= ~nan[tuple(behind)]
+        new = np.where(nan, first, new)
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    positions = np.arange(array.shape[axis]).reshape(shape)
+    return values, np.maximum.accumulate(np.where(new, positions, 0), axis)
+
+
+def logcumsumexp(self, dim):
+    """log of the sum of the exponentials of the elements so far."""
+    refuse("logcumsumexp_out_cpu", self, "iub")
+    axis = axes(dim, self.ndim)
+    if axis is None or not self.size:
+        return self.copy()
+    kind = self.dtype
+    if kind.kind == "c":
+        return _complex_logcumsumexp(self, axis)
+    x = self.astype(np.float32) if is_half(kind) else self
+    return np.logaddexp.accumulate(x, axis).astype(kind, copy=False)
+
+
+def _complex_logcumsumexp(x, axis):
+    """One step after the other, each shifted by the greater real part."""
+    out = np.empty_like(x)
+    source, target = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    target[0] = total = source[0]
+    for i in range(1, len(source)):
+        new = source[i]
+        top = np.maximum(total.real, new.real)
+        top = np.where(np.isinf(top), 0, top)
+        total = np.log(np.exp(total - top) + np.exp(new - top)) + top
+        target[i] = total
+    return out

@@ -1,0 +1,144 @@
+"""Sorting kernels. Sorting is stable, and NaN is greater than every number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._axes import axes
+from ._extrema import taken
+from ._precision import widen
+
+_PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort is worth it
+
+
+def sort(self, dim=-1, descending=False):
+    """The elements in order along a dimension, and where each was."""
+    _refuse_complex(self, "Sort")
+    axis = axes(dim, self.ndim)
+    if axis is None:
+        return self.copy(), np.zeros((), np.int64)
+    return taken(self, order(self, axis, descending), axis, True)
+
+
+def sort_stable(self, stable=None, dim=-1, descending=False):
+    """As `sort`, which is stable anyway."""
+    return sort(self, dim, descending)
+
+
+def order(array, axis, descending) -> np.ndarray:
+    """The indices that sort an array along `axis`, equal elements in the order they have."""
+    keys = widen(array)
+    if not descending:
+        return np.argsort(keys, axis=axis, kind="stable")
+    # The ascending order of the reversed array, read backwards, keeps equal elements in order.
+    reversed_order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
+    return array.shape[axis] - 1 - np.flip(reversed_order, axis)
+
+
+def topk(self, k, dim=-1, largest=True, sorted=True):
+    """The k greatest (or least) elements along a dimension in order, and their indices.
+
+    Raises:
+        RuntimeError: if there are fewer than `k`.
+    """
+    _refuse_complex(self, "topk")
+    axis = axes(dim, self.ndim)
+    if not 0 <= k <= (1 if axis is None else self.shape[axis]):
+        raise RuntimeError("selected index k out of range")
+    if self.dtype.kind == "b":
+        raise RuntimeError("topk does not support bool dtypes on CPU")
+    if axis is None:
+        found = self.copy(), np.zeros((), np.int64)
+        return found if k else (found[0].reshape(1)[:0], found[1].reshape(1)[:0])
+    n = self.shape[axis]
+    if n < _PARTITION_FROM or k > n // 4 or not k:
+        found = np.take(order(self, axis, largest), np.arange(k), axis)
+    else:
+        found = _some(widen(self), k, axis, largest)
+    return taken(self, np.ascontiguousarray(found), axis, True)
+
+
+def _some(keys, k, axis, largest):
+    """The indices of the first k in order, without sorting the rest."""
+    n = keys.shape[axis]
+    part = np.argpartition(keys, n - k if largest else k - 1, axis)
+    candidates = np.sort(np.take(part, np.arange(n - k, n) if largest else np.arange(k), axis), axis)
+    inner = order(np.take_along_axis(keys, candidates, axis), axis, largest)
+    return np.take_along_axis(candidates, inner, axis)
+
+
+def _refuse_complex(array, name):
+    if array.dtype.kind == "c":
+        raise RuntimeError(f" {name} does not support complex dtypes on CPU")
+
+
+# --- unique elements --------------------------------------------------------------------------------------------------
+# Each gives (values, inverse, counts); what was not asked for is empty.
+
+_NOTHING = (0,)
+
+
+def unique2(self, sorted=True, return_inverse=False, return_counts=False):
+    """The different elements of the flattened array in order; inverse has the shape of `self`. NaN differs from NaN."""
+    flat = self.reshape(-1)
+    by_value = np.argsort(widen(flat), kind="stable")
+    return _runs(flat, by_value, self.shape, return_inverse, return_counts, 0)
+
+
+def unique(self, sorted=True, return_inverse=False):
+    """As `unique2`, without counts."""
+    return unique2(self, sorted, return_inverse)[:2]
+
+
+def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+    """The elements (or slices along `dim`) that differ from the one before them."""
+    if dim is not None:
+        return unique_dim_consecutive(self, dim, return_inverse, return_counts)
+    return _runs(self.reshape(-1), None, self.shape, return_inverse, return_counts, 0)
+
+
+def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
+    """The different slices along a dimension in lexicographic order."""
+    axis, rows = _slices(self, dim)
+    keys = widen(rows).reshape(len(rows), -1)
+    by_value = np.lexsort(keys.T[::-1]) if keys.shape[1] else np.arange(len(rows))
+    return _runs(rows, by_value, (len(rows),), return_inverse, return_counts, axis)
+
+
+def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False):
+    """The slices along a dimension that differ from the one before them."""
+    axis, rows = _slices(self, dim)
+    return _runs(rows, None, (len(rows),), return_inverse, return_counts, axis)
+
+
+def _slices(array, dim):
+    """(axis, the slices along it, in the first place)."""
+    if not array.ndim:
+        axes(dim, 0)
+        return 0, array.reshape(1)
+    axis = axes(dim, array.ndim)
+    if not array.size and not (array.shape[axis] == 0 and array.shape.count(0) == 1):
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return axis, np.moveaxis(array, axis, 0)
+
+
+def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
+    """Equal neighbours as one, among `rows` in the order `by_value` (as they are if None)."""
+    n = len(rows)
+    ordered = rows if by_value is None else rows[by_value]
+    starts = np.ones(n, bool)
+    if n:
+        different = ordered[1:] != ordered[:-1]
+        starts[1:] = different.reshape(n - 1, -1).any(1)
+    values = np.moveaxis(ordered[starts], 0, axis)
+    inverse = counts = np.empty(_NOTHING, np.int64)
+    if return_inverse:
+        run = np.cumsum(starts, dtype=np.int64) - 1
+        inverse = run
+        if by_value is not None:
+            inverse = np.empty(n, np.int64)
+            inverse[by_value] = run
+        inverse = inverse.reshape(inverse_shape)
+    if return_counts:
+        counts = np.diff(np.flatnonzero(starts), append=n).astype(np.int64)
+    return np.ascontiguousarray(values), inverse, counts
