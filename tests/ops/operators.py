@@ -45,6 +45,21 @@ class Operator:
         """Whether some input has a derivative, from a formula or by composition."""
         return self.joined.strategy in ("formula", "composition")
 
+    def completed(self, args, kwargs):
+        """(args, kwargs) with the defaults of the schema for what they leave out: a wrapper behind overloads has none."""
+        args, kwargs = list(args), dict(kwargs)
+        for position, argument in enumerate(self.schema.inputs):
+            name = argument.python_name
+            if argument.default is None or position < len(args) or name in kwargs:
+                continue
+            value = argument.default_value
+            value = tuple(value) if isinstance(value, list) else value
+            if argument.kwarg_only or len(args) < position:
+                kwargs[name] = value
+            else:
+                args.append(value)
+        return tuple(args), kwargs
+
     @property
     def is_random(self) -> bool:
         return "nondeterministic_seeded" in self.joined.function.tags

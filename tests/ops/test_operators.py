@@ -36,7 +36,7 @@ def samples(operator) -> list[Sample]:
     """
     own = family_samples(operator.family).get(operator.name)
     names = differentiable_names(operator)
-    found = [Sample(operator, tuple(args), dict(kwargs), names)
+    found = [Sample(operator, *operator.completed(args, kwargs), names)
              for args, kwargs in (own() if own is not None else schema_samples(operator))]
     if not found:
         raise NoSamples(operator.name)

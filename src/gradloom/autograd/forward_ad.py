@@ -5,11 +5,12 @@ from __future__ import annotations
 from .. import _operators
 from ..dispatch import FORWARD_AD, state
 from .node import NO_EDGE
+from .saved_variable import saved_outputs
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 _level = [-1]
-_open: list = []  # the dual tensors of the open level, to take their tangents away when it closes
+_open: list = []  # what has a tangent of the open level, to take it away when the level closes
 
 
 class UnpackedDualTensor(tuple):
@@ -109,17 +110,26 @@ def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
 
 def set_tangent(tensor, tangent) -> None:
     """Give a result its tangent; a written tensor's old tangent is written in place, so that its views see it."""
-    from weakref import ref
-
     if tangent is None:
         return
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
     if tangent._array.dtype != tensor._array.dtype:
         tangent = tangent.to(tensor.dtype)
-    if tensor._tangent is None:
-        _open.append(ref(tensor))
-    tensor._tangent = tangent
+    hold_tangent(tensor, tangent)
+    edge = tensor._edge
+    if edge is not None and edge[0] is not None:
+        for saved in saved_outputs(*edge):  # saved before it had a tangent
+            hold_tangent(saved, tangent)
+
+
+def hold_tangent(holder, tangent) -> None:
+    """Set the tangent of a Tensor or of a SavedVariable until the level closes."""
+    from weakref import ref
+
+    if holder._tangent is None:
+        _open.append(ref(holder))
+    holder._tangent = tangent
 
 
 def zeros_for(tensor):

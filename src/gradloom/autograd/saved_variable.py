@@ -49,7 +49,8 @@ RELEASED = _Released()
 class SavedVariable:
     """A tensor together with the version that it had when it was saved."""
 
-    __slots__ = ("tensor", "array", "counter", "version", "output_nr", "hooks", "packed", "origin")
+    __slots__ = ("tensor", "array", "counter", "version", "output_nr", "hooks", "packed", "origin", "_tangent",
+                 "__weakref__")
     _vc = "saved"
 
     def __init__(self, tensor, output_nr=None):
@@ -67,6 +68,7 @@ class SavedVariable:
         self.hooks = None
         self.packed = None
         self.origin = None
+        self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
         self.array = tensor._array
         self.tensor = tensor if output_nr is None else None
         if state.flags & SAVED_HOOKS and state.saved_tensor_hooks:
@@ -113,6 +115,9 @@ class SavedVariable:
         found = _operators.wrap(self.array)
         found._vc = self.counter
         found._edge = (node, self.output_nr)
+        if self._tangent is not None:
+            from .forward_ad import hold_tangent
+            hold_tangent(found, self._tangent)
         return found
 
     def _unpack_hooked(self, node):
@@ -180,6 +185,15 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expec
             f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {now}; expected "
             f"version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute "
             "its gradient, with torch.autograd.set_detect_anomaly(True).")
+
+
+def saved_outputs(node, output_nr):
+    """The SavedVariables in which a node keeps one of its own outputs."""
+    for field in node._saved_fields:
+        saved = getattr(node, f"saved_{field}", None)
+        for one in saved if isinstance(saved, tuple) else (saved,):
+            if one.__class__ is SavedVariable and one.output_nr == output_nr:
+                yield one
 
 
 class SavedTensor:

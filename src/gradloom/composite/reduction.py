@@ -237,7 +237,9 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     found = _between(rows, rank, interpolation)
     if dim is None and keepdim:
         found = ops.reshape(found, (*(1,) * ndim, flat.numel()))
-    return ops.movedim(found, -1, 0) if points.dim() else ops.squeeze(found, -1)
+    if not points.dim():
+        return ops.squeeze(found, -1)
+    return ops.permute(found, (found.dim() - 1, *range(found.dim() - 1)))
 
 
 def _between(rows, rank, interpolation):

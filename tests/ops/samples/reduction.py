@@ -1,0 +1,268 @@
+"""Samples of the reductions: shapes of zero to three dimensions, each way of naming dimensions, ties and zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gradloom
+
+INF = float("inf")
+
+
+def tensor(*shape, low=0.3, high=1.7, seed=0, complex=False):
+    """Different numbers, in no order."""
+    random = np.random.default_rng((seed, *shape))
+    n = int(np.prod(shape))
+    values = random.permutation(np.linspace(low, high, n)) if n else np.zeros(0)
+    if complex:
+        values = values + 1j * random.permutation(values)
+    return gradloom.from_numpy(np.asarray(values.reshape(shape)))
+
+
+def transposed(*shape):
+    return tensor(*shape).transpose(0, -1)
+
+
+def everything(*args, complex=True, **kwargs):
+    """All elements: a matrix, a number, a row that is not contiguous."""
+    def samples():
+        for x in (tensor(2, 3), tensor(), transposed(3, 2), *((tensor(2, 2, complex=True),) if complex else ())):
+            yield (x, *args), kwargs
+    return samples
+
+
+def along_dims(*before, optional=True, complex=True, last=(), **kwargs):
+    """Over an int[]? dim: one, several, all, negative, kept."""
+    def samples():
+        x = tensor(2, 3)
+        yield (x, *before, (0,), *last), kwargs
+        yield (x, *before, (-1,), *last, True), kwargs
+        yield (tensor(2, 3, 2), *before, (0, 2), *last), kwargs
+        yield (transposed(3, 2), *before, (), *last), kwargs
+        if optional:
+            yield (x, *before, None, *last, True), kwargs
+        yield (tensor(), *before, (0,), *last), kwargs
+        if complex:
+            yield (tensor(3, 2, complex=True), *before, (0,), *last), kwargs
+    return samples
+
+
+def along_dim(*before, complex=False, keepdim=True, low=0.3, **kwargs):
+    """Along an int dim: each one, negative, kept, of a number."""
+    def samples():
+        yield (tensor(3, 2, low=low), *before, 0), kwargs
+        yield (transposed(3, 2), *before, 1), kwargs
+        yield (tensor(), *before, 0), kwargs
+        if keepdim:
+            yield (tensor(3, 2), *before, -1, True), kwargs
+        if complex:
+            yield (tensor(2, 2, complex=True), *before, 1), kwargs
+    return samples
+
+
+def by_keyword(complex=True, **kwargs):
+    """With dim and keepdim: where other arguments are keyword-only."""
+    def samples():
+        for dim, keepdim in ((None, False), ((0,), True), ((0, -1), False)):
+            yield (tensor(2, 3), dim), {**kwargs, "keepdim": keepdim}
+        if complex:
+            yield (tensor(3, complex=True), (0,)), {**kwargs, "keepdim": False}
+    return samples
+
+
+def with_unbiased():
+    yield (tensor(2, 3), False), {}
+    yield (tensor(2, 3), True), {}
+
+
+def dim_with_unbiased():
+    yield (tensor(2, 3), (1,), False, True), {}
+    yield (tensor(2, 3), None, True), {}
+
+
+def corrected():
+    yield from by_keyword(correction=None)()
+    yield (tensor(4), (0,)), {"correction": 2}
+    yield (tensor(4), (0,)), {"correction": 0.5}
+
+
+def products():
+    """With no zero, one and two of them; derivatives of all orders differ."""
+    for zeros in range(3):
+        x = tensor(4)
+        x._array[:zeros] = 0
+        yield (x,), {}
+    yield (tensor(2, 2),), {}
+    yield (tensor(),), {}
+    yield (tensor(3, complex=True),), {}
+
+
+def products_along_dim():
+    for zeros in range(3):
+        x = tensor(3, 2)
+        x._array[:zeros, 0] = 0
+        yield (x, 0), {}
+    yield (tensor(2, 2), -1, True), {}
+
+
+def running_products():
+    for zeros in range(3):
+        x = tensor(4)
+        x._array[1:1 + zeros] = 0
+        yield (x, 0), {}
+    yield (tensor(2, 2, complex=True), 1), {}
+
+
+def norms(*rest, **kwargs):
+    def samples():
+        for p in (0, 0.5, 1, 1.5, 2, 3, INF, -INF):
+            yield (tensor(2, 3), p, *rest), kwargs
+        if not kwargs:
+            for p in (1.5, 2, 3):
+                yield (tensor(3, complex=True), p, *rest), kwargs
+    return samples
+
+
+def norms_of_type():
+    for keepdim in (False, True):
+        yield (tensor(2, 3), 3, (0,), keepdim), {"dtype": gradloom.float64}
+
+
+def vector_norms():
+    yield from norms(None)()
+    yield (tensor(2, 3), 3, (0,), True), {}
+    yield (tensor(2, 3, 2), 2, (0, -1)), {}
+    yield (tensor(2, 3), 2, (0,)), {"dtype": gradloom.float64}
+
+
+def distances():
+    for p in (0, 0.5, 1, 1.5, 2, 3, INF):
+        yield (tensor(2, 3), tensor(3, seed=1), p), {}
+
+
+def row_distances(*rest):
+    def samples():
+        for p in (1.0, 1.5, 2.0, 3.0, INF):
+            yield (tensor(3, 2), tensor(4, 2, seed=1, low=2, high=3), p, *rest), {}
+        yield (tensor(2, 1, 2), tensor(2, 3, 2, seed=1, low=2, high=3), 2.0, *rest), {}
+        yield (tensor(27, 1), tensor(2, 1, seed=1, low=2, high=3), 2.0, *rest), {}
+    return samples
+
+
+def renormed():
+    for p in (1, 1.5, 2, 3):
+        yield (tensor(3, 2), p, 0, 1.2), {}
+    yield (tensor(2, 2, 2), 2, -1, 1), {}
+
+
+def sizes_to_sum_to():
+    for size in ((3,), (2, 1), (1, 1), (), (2, 3)):
+        yield (tensor(2, 3), size), {}
+
+
+def differences():
+    yield (tensor(4),), {}
+    yield (tensor(4, 3), 2, 0), {}
+    yield (tensor(3, 2), 1, -1, tensor(3, 1, seed=1), tensor(3, 2, seed=2)), {}
+
+
+def integrals_over_points():
+    yield (tensor(4), tensor(4, seed=1)), {}
+    yield (tensor(3, 2), tensor(3, seed=1)), {"dim": 0}
+    yield (tensor(3, 2), tensor(2, seed=1)), {}
+    yield (tensor(2, 3), tensor(2, 3, seed=1)), {}
+
+
+def integrals():
+    yield (tensor(4),), {}
+    yield (tensor(3, 2),), {"dx": 0.5, "dim": 0}
+
+
+def quantiles(scalar):
+    def samples():
+        for q in (0.3, 0.6):
+            for interpolation in ("linear", "midpoint", "lower", "higher", "nearest"):
+                point = q if scalar else gradloom.tensor(q, dtype=gradloom.float64)
+                yield (tensor(4), point), {"interpolation": interpolation}
+        point = 0.4 if scalar else gradloom.tensor([0.2, 0.9], dtype=gradloom.float64)
+        yield (tensor(3, 4), point, 0, True), {}
+    return samples
+
+
+def quantiles_where_defined(scalar):
+    def samples():
+        point = 0.4 if scalar else gradloom.tensor([0.2, 0.9], dtype=gradloom.float64)
+        yield (tensor(3, 4), point, 1), {}
+    return samples
+
+
+def without_nan(*args):
+    def samples():
+        yield (tensor(2, 3), *args), {}
+        yield (tensor(2, 3), (0,), True), {}
+    return samples
+
+
+def selected():
+    """Positions along a dimension, and a gradient for each."""
+    yield (tensor(2), 1, gradloom.tensor([2, 0]), (2, 3), False), {}
+    yield (tensor(1, 3), 0, gradloom.tensor([[1, 0, 1]]), (2, 3), True), {}
+    yield (tensor(), 0, gradloom.tensor(0), (), False), {}
+
+
+def counted():
+    yield (gradloom.tensor([1, 0, 3, 1]),), {}
+    yield (gradloom.tensor([1, 0, 3, 1]), tensor(4), 6), {}
+
+
+def ranked():
+    for k, dim, keepdim in ((1, 0, False), (2, -1, True)):
+        yield (tensor(3, 3), k, dim, keepdim), {}
+
+
+def traced():
+    yield (tensor(3, 2),), {}
+    yield (tensor(2, 2, complex=True),), {}
+
+
+def extrema_by_keyword():
+    yield (tensor(2, 3),), {"dim": None, "keepdim": False}
+    yield (tensor(2, 3),), {"dim": 1, "keepdim": True}
+
+
+def nonzero_dims():
+    yield (tensor(2, 3), (0,)), {}
+    yield (tensor(2, 3), (0, 1)), {}
+
+
+SAMPLES = {
+    "sum": everything(), "mean": everything(), "max": everything(complex=False), "min": everything(complex=False),
+    "all": everything(), "any": everything(), "median": everything(complex=False),
+    "nanmedian": everything(complex=False),
+    "sum.dim_IntList": along_dims(), "mean.dim": along_dims(), "nansum": along_dims(complex=False),
+    "nanmean": without_nan(), "amax": along_dims(optional=False, complex=False),
+    "amin": along_dims(optional=False, complex=False), "logsumexp": along_dims(optional=False),
+    "special_logsumexp": along_dims(optional=False), "frobenius_norm.dim": along_dims(optional=False),
+    "norm.ScalarOpt_dim": along_dims(3, optional=False),
+    "norm.ScalarOpt_dim_dtype": norms_of_type,
+    "all.dims": along_dims(), "any.dims": along_dims(), "all.dim": along_dim(), "any.dim": along_dim(),
+    "max.dim": along_dim(), "min.dim": along_dim(), "median.dim": along_dim(), "nanmedian.dim": along_dim(),
+    "argmax": along_dim(), "argmin": along_dim(), "mode": along_dim(), "count_nonzero": along_dim(keepdim=False),
+    "count_nonzero.dim_IntList": nonzero_dims, "kthvalue": ranked, "aminmax": extrema_by_keyword,
+    "cumsum": along_dim(complex=True, keepdim=False), "cumprod": running_products,
+    "cummax": along_dim(keepdim=False), "cummin": along_dim(keepdim=False),
+    "logcumsumexp": along_dim(complex=True, keepdim=False),
+    "prod": products, "prod.dim_int": products_along_dim,
+    "var": with_unbiased, "std": with_unbiased, "var_mean": with_unbiased, "std_mean": with_unbiased,
+    "var.dim": dim_with_unbiased, "std.dim": dim_with_unbiased, "var_mean.dim": dim_with_unbiased,
+    "std_mean.dim": dim_with_unbiased, "var.correction": corrected, "std.correction": corrected,
+    "var_mean.correction": corrected, "std_mean.correction": corrected,
+    "norm.Scalar": norms(), "norm.ScalarOpt_dtype": norms(dtype=gradloom.float64), "linalg_vector_norm": vector_norms,
+    "dist": distances, "cdist": row_distances(), "_cdist_forward": row_distances(None), "renorm": renormed,
+    "trace": traced, "sum_to_size": sizes_to_sum_to, "diff": differences,
+    "trapezoid.x": integrals_over_points, "trapz.x": integrals_over_points,
+    "cumulative_trapezoid.x": integrals_over_points, "trapezoid.dx": integrals, "trapz.dx": integrals,
+    "cumulative_trapezoid.dx": integrals, "quantile": quantiles(False), "quantile.scalar": quantiles(True),
+    "nanquantile": quantiles_where_defined(False), "nanquantile.scalar": quantiles_where_defined(True),
+    "bincount": counted, "value_selecting_reduction_backward": selected,
+}
