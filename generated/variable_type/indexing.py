@@ -14,7 +14,8 @@ from gradloom.autograd.edge import NO_EDGE, gradient_edge
 from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
-from gradloom.autograd.views import MULTI_OUTPUT, check_inplace, make_view, rebase_history
+from gradloom.autograd.views import (
+    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
@@ -22,7 +23,8 @@ from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
-from gradloom.variants import fits, mark_inference, not_implemented_history, write_inplace, write_out
+from gradloom.variants import (
+    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.generated.functions.indexing import (
     GatherBackward0,

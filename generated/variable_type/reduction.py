@@ -1091,8 +1091,9 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
-    result_ = kernels_reduction.norm(self_, p, dtype_numpy)
-    result_ = default_float(asarray(result_), self_)
+    result_ = kernels_reduction.norm(self_, p, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
     result = new(Tensor)
     result._array = result_
     result._edge = NO_EDGE
@@ -1136,7 +1137,8 @@ def norm_Scalar(input, p, *, out=None):
     if out is not None:
         return write_out(norm_Scalar, (input, p), out)
     result_ = kernels_reduction.norm(self_, p)
-    result_ = default_float(asarray(result_), self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
     result = new(Tensor)
     result._array = result_
     result._edge = NO_EDGE
@@ -2272,11 +2274,6 @@ _TRACE = GuardedOverload("trace", ((
     'trace(Tensor self, *, Tensor? out=None)',
     trace,
 ),))
-
-
-def sum_to_size(self, size):
-    """sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
-    return composite_reduction.sum_to_size(self, size)
 
 
 def diff(input, n, dim, prepend, append, *, out=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .. import _operators as ops
-from ..autograd.validate import sum_to
 from ..dtype import int64
 from ..kernels._dims import wrap_dim
 
@@ -60,19 +59,6 @@ def nanmean(self, dim, keepdim, dtype):
                            if not self.is_complex() else "nansum on CPU does not support complex inputs")
     count = ops.sum(ops.logical_not(ops.isnan(self.detach())), dim, keepdim)
     return ops.nansum(self, dim, keepdim, dtype=dtype) / count
-
-
-def sum_to_size(self, size):
-    """Summed over the dimensions along which a tensor of shape `size` would be broadcast to this one.
-
-    Raises:
-        RuntimeError: if it would not be.
-    """
-    shape = self._array.shape
-    lead = len(shape) - len(size)
-    if lead < 0 or any(n not in (1, m) for n, m in zip(size, shape[lead:], strict=True)):
-        raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
-    return sum_to(self, tuple(size))
 
 
 def frobenius_norm(self, dim, keepdim):

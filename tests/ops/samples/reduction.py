@@ -155,11 +155,6 @@ def renormed():
     yield (tensor(2, 2, 2), 2, -1, 1), {}
 
 
-def sizes_to_sum_to():
-    for size in ((3,), (2, 1), (1, 1), (), (2, 3)):
-        yield (tensor(2, 3), size), {}
-
-
 def differences():
     yield (tensor(4),), {}
     yield (tensor(4, 3), 2, 0), {}
@@ -259,7 +254,7 @@ SAMPLES = {
     "var_mean.correction": corrected, "std_mean.correction": corrected,
     "norm.Scalar": norms(), "norm.ScalarOpt_dtype": norms(dtype=gradloom.float64), "linalg_vector_norm": vector_norms,
     "dist": distances, "cdist": row_distances(), "_cdist_forward": row_distances(None), "renorm": renormed,
-    "trace": traced, "sum_to_size": sizes_to_sum_to, "diff": differences,
+    "trace": traced, "diff": differences,
     "trapezoid.x": integrals_over_points, "trapz.x": integrals_over_points,
     "cumulative_trapezoid.x": integrals_over_points, "trapezoid.dx": integrals, "trapz.dx": integrals,
     "cumulative_trapezoid.dx": integrals, "quantile": quantiles(False), "quantile.scalar": quantiles(True),
