@@ -1,5 +1,4 @@
-"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, for the same random
-(co)tangents."""
+"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, for one random choice."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ def _presence(value: Any) -> str:
 
 
 def forward_mode(case: Case, result: Any) -> str | None:
-    """Tangents of the outputs for one random tangent of every differentiable input. No tangent and zeros are
-    equal."""
+    """Tangents of the outputs for a random tangent of every input. No tangent and zeros are equal."""
     if not case.op.supports_forward_ad:
         raise Reject("no forward mode in PyTorch")
     expected = case.sure(lambda: _tangents(case, case.reference))

@@ -227,12 +227,9 @@ Check = Callable[[Case, Any], "str | None"]
 def describe(error: BaseException) -> str:
     """What an exception says in one line, `raises ValueError: its first line (file.py:12)`, and where."""
     first = (str(error).splitlines() or [""])[0]
-    place = traceback.extract_tb(error.__traceback__)[-1:]
-    at = (
-        f" ({Path(place[0].filename).name}:{place[0].lineno})"
-        if place and error.__traceback__.tb_next
-        else ""
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = frames and Path(frames[-1].filename).parent != Path(__file__).parent
+    at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if inside else ""
     return f"raises {type(error).__name__}: {first[:200]}".rstrip(": ") + at
 
 

@@ -1,5 +1,4 @@
-"""One run of the databases for all tests of this folder that ask for it, and its table at the end of pytest's
-output."""
+"""One run of the databases for all tests that ask for it, and its table at the end of pytest's output."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def conformance(request: pytest.FixtureRequest):
-    """gradloom checked against PyTorch: operators, modules and optimizers of the families that the chosen
-    tests need."""
+    """gradloom checked against PyTorch, in the families that the chosen tests need."""
     from . import report, session
     from .families import FAMILIES
 

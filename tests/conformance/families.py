@@ -1,5 +1,4 @@
-"""The family of an operator of PyTorch's database: the names of gradloom's rooms, and `other` for what is in
-none."""
+"""The family of an operator of PyTorch's database: the name of one of gradloom's rooms, or `other`."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ FAMILIES = tuple(dict.fromkeys((*_MEMBERS, *_IN_YAML.values(), "other")))
 
 
 def family_of(op: Any) -> str:
-    """The family of an OpInfo: the one under whose banner gradloom has the operator, or else by PyTorch's
-    name."""
+    """The family of an OpInfo: under whose banner gradloom has the operator, or else by PyTorch's name."""
     plain = op.name.removeprefix("nn.functional.").removeprefix("torch.ops.aten.")
     in_yaml = _IN_YAML.get(plain.replace(".", "_")) or _IN_YAML.get(plain)
     return in_yaml or by_name(op)

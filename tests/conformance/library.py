@@ -182,8 +182,7 @@ class Recorder:
 
 
 def record_tensor(tensor: torch.Tensor) -> TensorRecord:
-    """A torch tensor's bytes, sizes and strides. Raises Unconvertible for what is not a plain strided CPU
-    tensor."""
+    """A torch tensor's bytes, sizes and strides. Raises Unconvertible for all but strided CPU tensors."""
     if tensor.layout != torch.strided or tensor.is_nested:
         raise Unconvertible(f"layout {tensor.layout}")
     if tensor.is_quantized or tensor.device.type != "cpu":
@@ -205,8 +204,7 @@ def record_tensor(tensor: torch.Tensor) -> TensorRecord:
 
 @dataclass(eq=False)
 class Library:
-    """PyTorch or a candidate: a module with PyTorch's names. Every access to either library goes through
-    here."""
+    """PyTorch or a candidate: a module with PyTorch's names, through which every access to it goes."""
 
     module: Any
     name: str = ""
@@ -222,8 +220,7 @@ class Library:
         return self.module.Tensor
 
     def find(self, dotted: str) -> Any:
-        """The object under a name such as "linalg.det" or "Tensor.add_"; raises Absent where a part is
-        missing."""
+        """The object under a name such as "linalg.det" or "Tensor.add_"; Absent where a part is missing."""
         found = self.module
         for index, part in enumerate(dotted.split(".")):
             if not self._has(found, part):
@@ -255,12 +252,11 @@ class Library:
         if (self.is_tensor(owner) or owner is self.Tensor) and hasattr(torch.Tensor, name):
             raise Absent(f"Tensor.{name}") from error
         inside, _, space = getattr(owner, "__name__", "").partition(".")
-        if (
-            isinstance(owner, types.ModuleType)
-            and inside == self.module.__name__
-            and _pytorch_has(space, name)
-        ):
-            raise Absent(f"{space}.{name}".lstrip(".")) from error
+        if not isinstance(owner, types.ModuleType) or inside != self.module.__name__:
+            return
+        for place in (space, ""):  # also what a private module of the library should pass on
+            if _pytorch_has(place, name):
+                raise Absent(f"{place}.{name}".lstrip(".")) from error
 
     def is_tensor(self, value: Any) -> bool:
         return isinstance(value, self.Tensor)

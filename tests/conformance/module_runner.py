@@ -36,8 +36,7 @@ def run_module(
     stages: tuple[str, ...] = MODULE_STAGES,
     progress: Progress = lambda stage, where: None,
 ) -> OpResult:
-    """Every check of one ModuleInfo. Never raises for what the candidate does: that is a miss in the
-    result."""
+    """Every check of one ModuleInfo. What the candidate does never raises here: it is a miss in the result."""
     started = time.perf_counter()
     result = OpResult(info.name, KIND, KIND)
     try:
@@ -84,8 +83,7 @@ def _run_dtype(
 
 
 class ModuleCase(Case):
-    """A module with constructor arguments and one input. Calling it builds the module anew, from the same
-    seed."""
+    """A module with constructor arguments and one input. Calling it builds the module from one seed."""
 
     constructor: tuple[tuple, dict]
     training: bool
@@ -137,8 +135,7 @@ class ModuleCase(Case):
         return module(*args, **kwargs)
 
     def same_parameters(self, module: Any) -> None:
-        """Give the candidate's module the reference's parameters: another stage looks at the initial
-        values."""
+        """Give the candidate's module the reference's parameters: `init` looks at the initial values."""
         state = {
             name: self.candidate.build(record_tensor(value.detach()))
             for name, value in self.module(self.reference).state_dict().items()

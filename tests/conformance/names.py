@@ -1,5 +1,4 @@
-"""Names of PyTorch's functions: which dotted names lead to a function object, so another library can be asked
-for it."""
+"""Which dotted names lead to a function of PyTorch, so that another library can be asked for it."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class FunctionNames:
                 self._names.setdefault(value, []).append(f"{space}.{name}" if space else name)
 
     def of(self, function: Any) -> list[str]:
-        """All names of a function, the preferred one first; empty for a function that is not public
-        PyTorch."""
+        """All names of a function, the preferred one first; none for what is not public PyTorch."""
         try:
             found = self._names.get(function)
         except TypeError:  # not hashable, so not one of ours
@@ -57,8 +55,7 @@ class FunctionNames:
         return [f"Tensor.{name}"] if name else []
 
     def _overload(self, function: Any) -> list[str]:
-        """torch.ops.aten.relu and torch.ops.aten.relu.default are asked for as ops.aten.relu, then as
-        relu."""
+        """torch.ops.aten.relu and its overload `default` are asked for as ops.aten.relu, then as relu."""
         if isinstance(function, torch._ops.OpOverload):
             function = function.overloadpacket
         if not isinstance(function, torch._ops.OpOverloadPacket):
@@ -67,8 +64,7 @@ class FunctionNames:
         return [f"ops.{space}.{name}", name]
 
     def _other(self, function: Any) -> list[str]:
-        """Python functions and classes of PyTorch by the module that defines them; test helpers have no
-        name."""
+        """Functions and classes of PyTorch by the module that defines them; test helpers have no name."""
         module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
         if not module.startswith("torch.") or module.startswith("torch.testing.") or not name or "<" in name:
             return []

@@ -64,8 +64,7 @@ def run_op(
     plan: Plan = Plan(),
     progress: Progress = lambda stage, where: None,
 ) -> OpResult:
-    """Every planned check of one OpInfo. Never raises for what the candidate does: that is a miss in the
-    result."""
+    """Every planned check of one OpInfo. What the candidate does never raises here: it is a miss."""
     started = time.perf_counter()
     result = OpResult(op.full_name, family)
     try:
@@ -141,8 +140,7 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
 
 
 def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult) -> list[tuple[str, Any]]:
-    """Named samples of one dtype, with a non-contiguous copy of the first; always the same for one
-    PyTorch."""
+    """Named samples of one dtype, always the same ones, with a non-contiguous copy of the first."""
     drawn = []
     try:
         for index, sample in enumerate(

@@ -35,8 +35,7 @@ def run_optimizer(
     stages: tuple[str, ...] = OPTIMIZER_STAGES,
     progress: Progress = lambda stage, where: None,
 ) -> OpResult:
-    """Every check of one OptimizerInfo. Never raises for what the candidate does: that is a miss in the
-    result."""
+    """Every check of one OptimizerInfo. What the candidate does never raises here: it is a miss."""
     started = time.perf_counter()
     result = OpResult(f"optim.{info.name}", KIND, KIND)
     try:

@@ -9,8 +9,7 @@ import torch
 
 
 class Altered:
-    """A namespace that gives PyTorch's names, except those replaced by `defects` (by dotted name; None
-    removes one)."""
+    """PyTorch's names, except those that `defects` replaces by dotted name, or removes by None."""
 
     def __init__(self, defects: dict[str, Any], base: Any = torch, prefix: str = "") -> None:
         self.__dict__.update(_defects=defects, _base=base, _prefix=prefix)

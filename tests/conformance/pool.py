@@ -1,5 +1,4 @@
-"""Run many checks in worker processes, so that none of them can end the run: not by an exception, a hang or a
-crash."""
+"""Run checks in worker processes, so that none can end the run by an exception, a hang or a crash."""
 
 from __future__ import annotations
 

@@ -155,8 +155,7 @@ class _Forward(TorchFunctionMode):
 
 
 def run_on_proxies(function: Callable, library: Library) -> Callable:
-    """A function that takes and returns the candidate's tensors and runs PyTorch code `function` on
-    proxies."""
+    """A function on the candidate's tensors that runs the PyTorch code of `function` on proxies."""
     bridge = Bridge(library)
 
     def seeded(op: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -190,8 +189,7 @@ def candidate_library(module: Any) -> Library:
 
 
 def find_first(library: Library, names: list[str]) -> Any:
-    """The candidate's function under the first of several names that it has; Absent(first name) if it has
-    none."""
+    """The candidate's function under the first name that it has; Absent(first name) if it has none."""
     for name in names:
         with contextlib.suppress(Absent):
             found = library.find(name)

@@ -113,8 +113,7 @@ def marked_misses(run: Run) -> list[str]:
 
 
 def draft(run: Run) -> str:
-    """The new misses in the form of known_misses.yaml; what happens stands where the reason for it
-    belongs."""
+    """The new misses as known_misses.yaml has them, with what happens where the reason belongs."""
     listed: dict[str, dict[str, dict[str, str]]] = {}
     kinds = {result.name: result.kind for result in run.results}
     for name, stage, reason in run.verdict.new:

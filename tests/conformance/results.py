@@ -42,8 +42,7 @@ class OpResult:
     seconds: float = 0.0
 
     def count(self, stage: str, where: str, reason: str | None, absent: str = "") -> None:
-        """One check is done; `reason` says why it missed, and `absent` which name the candidate lacks for
-        it."""
+        """One check is done; `reason` says why it missed, `absent` which name the candidate lacks."""
         entry = self.stages.setdefault(stage, StageResult())
         entry.checked += 1
         if reason is not None:

@@ -1,5 +1,4 @@
-"""The harness itself: PyTorch against itself passes everything, and each planted defect is reported as what
-it is."""
+"""The harness itself: PyTorch passes against itself, and each planted defect is reported as what it is."""
 
 from __future__ import annotations
 
@@ -49,7 +48,11 @@ def check(name, defects=None, plan=FEW):
 
 
 def reasons(result, stage):
-    return " / ".join(miss["reason"] for miss in result.stages[stage].misses)
+    return reasons_of(result.stages[stage])
+
+
+def reasons_of(entry):
+    return " / ".join(miss["reason"] for miss in entry.misses)
 
 
 # C functions, methods, Python functions, aten overloads, properties, lambdas over factories, methods and
@@ -398,7 +401,7 @@ def test_nothing_ends_the_run():
         task("hang", hang),
         task("crash", lambda progress: os.kill(os.getpid(), signal.SIGSEGV)),
         task("exit", lambda progress: exit(3)),
-        task("broken", lambda progress: 1 / 0),
+        task("broken", lambda progress: json.loads("?")),
         *(task("fine", fine) for _ in range(4)),
     ]
     results = sorted(run_tasks(tasks, jobs=2, limit=2.0), key=lambda result: result.name)
@@ -408,11 +411,9 @@ def test_nothing_ends_the_run():
         {"where": "float64 sample 3", "reason": "no answer within 2 s"}
     ]
     assert found["crash"]["forward"].misses[0]["reason"] == "the process died (SIGSEGV)"
-    assert found["exit"]["forward"].misses[0]["reason"].startswith("raises SystemExit: 3")
-    assert (
+    assert "raises SystemExit: 3" in reasons_of(found["exit"]["forward"])
+    assert "raises JSONDecodeError: Expecting value: line 1 column 1 (char 0) (decoder.py:" in reasons_of(
         found["broken"]["forward"]
-        .misses[0]["reason"]
-        .startswith("raises ZeroDivisionError: division by zero (test_harness.py:")
     )
 
 

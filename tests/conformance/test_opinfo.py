@@ -1,5 +1,4 @@
-"""gradloom's operators against PyTorch's operator database: every miss is known, and every known miss
-misses."""
+"""gradloom's operators against PyTorch's operator database: the misses are those that are known."""
 
 from __future__ import annotations
 

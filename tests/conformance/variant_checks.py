@@ -1,5 +1,4 @@
-"""The other ways to call an operator: in place, with out=, as a method, an operator or an alias, and
-wrongly."""
+"""The other ways to call an operator: in place, with out=, as a method or an alias, and wrongly."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from .library import Absent, Library, TensorRecord, dtype_name
 
 
 def errors(case: Case, result: Any) -> str | None:
-    """The candidate refuses an input with the class of exception that PyTorch raises; messages are only
-    noted."""
+    """The candidate refuses an input with PyTorch's class of exception; messages are only noted."""
     expected = _raised(case, case.reference, None)
     if expected is None:
         raise Reject("PyTorch accepts it on the CPU")
