@@ -216,6 +216,6 @@ def select(axis: int, what: slice | int) -> tuple:
 
 def _planes(x: np.ndarray) -> list[slice]:
     """Blocks of planes for threads to take, or all of them where sharing would cost more than it saves."""
-    if x.nbytes < 1 << 20:
+    if x.nbytes < 1 << 22:
         return [slice(0, len(x))]
     return _threads.chunks(len(x), _BLOCK_BYTES * len(x) // x.nbytes)
