@@ -131,6 +131,26 @@ class UnsafeViewBackward0(Node):
         return (grad_of_self,)
 
 
+class ReshapeAliasBackward0(Node):
+    """_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"""
+
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.reshape(self.sym_sizes())
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = grad.reshape(self_sym_sizes)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class ExpandBackward0(Node):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
 

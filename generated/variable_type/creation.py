@@ -24,7 +24,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import creation as kernels_creation
 
 new = object.__new__
@@ -46,7 +46,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -67,7 +67,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -88,7 +88,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -109,7 +109,7 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -128,7 +128,7 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -147,7 +147,7 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -166,7 +166,7 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -186,7 +186,7 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -206,7 +206,7 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -226,7 +226,7 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -246,7 +246,7 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -266,7 +266,7 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -286,7 +286,7 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -306,7 +306,7 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -326,7 +326,7 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -346,7 +346,7 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -367,7 +367,7 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -388,7 +388,7 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -409,7 +409,7 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -421,7 +421,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
         return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = kernels_creation.range_step(start, end, step, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -430,7 +430,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -442,7 +442,7 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
         return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
-    result_ = kernels_creation.range(start, end, None if dtype is None else dtype.numpy)
+    result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -451,7 +451,7 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -472,7 +472,7 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -494,7 +494,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -516,7 +516,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -538,7 +538,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -559,7 +559,7 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -581,7 +581,7 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -603,7 +603,7 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -625,7 +625,7 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -646,7 +646,7 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -667,7 +667,7 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -686,7 +686,7 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -705,7 +705,7 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     result._vc = None
     flags = state.flags
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result

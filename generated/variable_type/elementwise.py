@@ -24,7 +24,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -217,7 +217,7 @@ def add_(input, other, *, alpha=1):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -352,7 +352,7 @@ def sub_(input, other, *, alpha=1):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -582,7 +582,7 @@ def mul_(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -701,7 +701,7 @@ def div__Tensor(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -900,7 +900,7 @@ def div__Tensor_mode(input, other, rounding_mode):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -1227,7 +1227,7 @@ def remainder__Tensor(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -1448,7 +1448,7 @@ def fmod__Tensor(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -1653,7 +1653,7 @@ def pow__Tensor(self, exponent):
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         edge_exponent = exponent._edge or gradient_edge(exponent)
-        records = edge_self is not NO_EDGE or edge_exponent is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_exponent is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if self._edge is None:
         check_inplace(self, records)
     if records:
@@ -1839,7 +1839,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
-        records = edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -1985,7 +1985,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
-        records = edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -8784,7 +8784,7 @@ def atan2_(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -8920,7 +8920,7 @@ def hypot_(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -9035,7 +9035,7 @@ def copysign__Tensor(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -9250,7 +9250,7 @@ def nextafter_(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -9553,7 +9553,7 @@ def xlogy__Tensor(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -9949,7 +9949,7 @@ def ldexp_(input, other):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
-        records = edge_self is not NO_EDGE or edge_other is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -10057,7 +10057,7 @@ def lerp__Scalar(input, end, weight):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
-        records = edge_self is not NO_EDGE or edge_end is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_end is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -10165,7 +10165,7 @@ def lerp__Tensor(input, end, weight):
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
         edge_weight = weight._edge or gradient_edge(weight)
-        records = edge_self is not NO_EDGE or edge_end is not NO_EDGE or edge_weight is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_end is not NO_EDGE or edge_weight is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -10285,7 +10285,7 @@ def clamp__Tensor(input, min, max):
         edge_self = input._edge or gradient_edge(input)
         edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
         edge_max = NO_EDGE if max is None else max._edge or gradient_edge(max)
-        records = edge_self is not NO_EDGE or edge_min is not NO_EDGE or edge_max is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_min is not NO_EDGE or edge_max is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -10588,7 +10588,7 @@ def clamp_min__Tensor(input, min):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_min = min._edge or gradient_edge(min)
-        records = edge_self is not NO_EDGE or edge_min is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_min is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -10790,7 +10790,7 @@ def clamp_max__Tensor(input, max):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_max = max._edge or gradient_edge(max)
-        records = edge_self is not NO_EDGE or edge_max is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_max is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:
@@ -11024,7 +11024,7 @@ def fill__Tensor(input, value):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
-        records = edge_self is not NO_EDGE or edge_value is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:

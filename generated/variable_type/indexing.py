@@ -24,7 +24,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.generated.functions.indexing import (
     GatherBackward0,
@@ -166,7 +166,7 @@ def scatter_add_(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
-        records = edge_self is not NO_EDGE or edge_src is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:

@@ -24,7 +24,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite import matmul as composite_matmul
 from gradloom.formulas.elementwise import maybe_multiply
@@ -196,7 +196,7 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         edge_self = input._edge or gradient_edge(input)
         edge_mat1 = mat1._edge or gradient_edge(mat1)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
-        records = edge_self is not NO_EDGE or edge_mat1 is not NO_EDGE or edge_mat2 is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_mat1 is not NO_EDGE or edge_mat2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if input._edge is None:
         check_inplace(input, records)
     if records:

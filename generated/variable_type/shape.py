@@ -24,7 +24,7 @@ from gradloom.promotion import default_float, promote, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import shape as kernels_shape
 from gradloom.composite import shape as composite_shape
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
@@ -55,6 +55,7 @@ from gradloom.generated.functions.shape import (
     PixelShuffleBackward0,
     PixelUnshuffleBackward0,
     RepeatBackward0,
+    ReshapeAliasBackward0,
     RollBackward0,
     Rot90Backward0,
     SelectBackward0,
@@ -197,7 +198,7 @@ def copy_(self, src, non_blocking=False):
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         edge_src = src._edge or gradient_edge(src)
-        records = edge_self is not NO_EDGE or edge_src is not NO_EDGE
+        records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if self._edge is None:
         check_inplace(self, records)
     if records:
@@ -273,7 +274,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
                 state.flags = flags
             set_tangent(result, result_tangent)
     if requires_grad:
-        result.requires_grad = True
+        require_gradient(result)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -573,6 +574,46 @@ def _unsafe_view(input, size):
             try:
                 # result: auto_linear
                 result_tangent = ops._unsafe_view(self_t, size)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _reshape_alias(input, size, stride):
+    """_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"""
+    self_ = input._array
+    result_ = kernels_shape.reshape_alias(self_, size, stride)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ReshapeAliasBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops._reshape_alias(self_t, size, stride)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -11,6 +11,7 @@ from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import TYPE_OF, default, dtype
 from .tensor import Tensor, new, wrap
+from .variants import require_gradient
 
 _PYTHON_FLOAT, _PYTHON_COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 
@@ -47,7 +48,7 @@ def _leaf(array, requires_grad):
     if state.flags & INFERENCE:
         out._inference = True
     if requires_grad:
-        out.requires_grad = True
+        require_gradient(out)
     return out
 
 

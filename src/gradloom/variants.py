@@ -102,6 +102,17 @@ def write_inplace(array: np.ndarray, result) -> None:
     array[...] = result
 
 
+def require_gradient(tensor) -> None:
+    """Make the result of a factory a leaf that requires grad.
+
+    Raises:
+        RuntimeError: if its dtype has no gradients.
+    """
+    if tensor._array.dtype.kind not in "fcV":
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor.requires_grad = True
+
+
 def factory_dtype(dtype, out):
     """The dtype of what a factory writes to `out`.
 
@@ -110,7 +121,7 @@ def factory_dtype(dtype, out):
     """
     if isinstance(out, _operators.Tensor):
         if dtype is not None and dtype is not out.dtype:
-            raise RuntimeError(f"dtype {scalar_type_name(dtype)} does not match dtype of out tensor "
+            raise RuntimeError(f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter "
                                f"({scalar_type_name(out.dtype)})")
         return out.dtype
     return dtype

@@ -20,7 +20,7 @@ def inputs(library: Any) -> dict[str, Any]:
         for n in shape:
             count *= n
         values = [((7 * i) % 11) / 4 - 1.25 for i in range(count)]
-        return library.tensor(values, dtype=library.float64).reshape(shape).requires_grad_()
+        return library.tensor(values, dtype=library.float64).reshape(shape).clone().requires_grad_()
 
     return {
         "L": library,
@@ -96,7 +96,7 @@ def gradients(library: Any, expression: str) -> dict[str, Any]:
         results = eval(expression, variables)
     for part in results if isinstance(results, (tuple, list)) else (results,):
         if part.requires_grad:
-            weights = library.arange(part.numel(), dtype=part.dtype).reshape(part.shape) / 3 + 1
+            weights = (library.arange(part.numel(), dtype=library.float64).reshape(part.shape) / 3 + 1).to(part.dtype)
             part.backward(weights, retain_graph=True)
     return {n: t.grad.tolist() for n, t in variables.items() if hasattr(t, "grad") and t.is_leaf and t.grad is not None}
 

@@ -135,6 +135,7 @@ def forbidden_view_message(tensor, view) -> str:
     made = (f"Output {view.edge[1]} of {node.name()} is a view and is being modified inplace." if node is not None
             else "A view was created in no_grad mode and is being modified inplace with grad mode enabled.")
     if view.creation == MULTI_OUTPUT:
+        made = made.replace(f" of {node.name()} ", f" of {node.name().split('Backward')[0]} ")
         return (f"{made} This view is the output of a function that returns multiple views. Such functions do not "
                 "allow the output views to be modified inplace. You should replace the inplace operation by an "
                 "out-of-place one.")

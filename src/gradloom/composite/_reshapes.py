@@ -14,10 +14,10 @@ def reshape(self, shape):
         return ops.view(self, shape)
     shape = infer_size(shape, array.size)
     try:
-        array.reshape(shape, copy=False)
+        seen = array.reshape(shape, copy=False)
     except ValueError:
         return ops._unsafe_view(ops.clone(self, memory_format=contiguous_format), shape)
-    return ops.view(self, shape)
+    return ops._reshape_alias(self, shape, tuple([s // seen.itemsize for s in seen.strides]))
 
 
 def reshape_as(self, other):
@@ -45,16 +45,16 @@ def broadcast_tensors(tensors):
     shape = ()
     for t in tensors:
         shape = _broadcast(shape, t._array.shape)
-    return tuple([ops.expand(t, shape) for t in tensors])
+    return tuple([t if t._array.shape == shape else ops.expand(t, shape) for t in tensors])
 
 
 def _broadcast(a, b):
     longer = max(len(a), len(b))
     a, b = (1,) * (longer - len(a)) + tuple(a), (1,) * (longer - len(b)) + tuple(b)
-    for d, (n, m) in enumerate(zip(a, b, strict=True)):
-        if n != m and n != 1 and m != 1:
-            raise RuntimeError(f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton "
-                               f"dimension {d}")
+    for d in range(longer - 1, -1, -1):
+        if a[d] != b[d] and a[d] != 1 and b[d] != 1:
+            raise RuntimeError(f"The size of tensor a ({a[d]}) must match the size of tensor b ({b[d]}) at "
+                               f"non-singleton dimension {d}")
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ..device import preserve_format
-from ._layout import new_array
+from ._layout import new_array, new_like
 
 
 def clone(self, memory_format=None):
     """A copy; in the same order of strides unless a memory format is given."""
     if memory_format is None or memory_format is preserve_format:
-        return self.copy("K")
-    out = new_array(self.shape, self.dtype, memory_format)
+        if 0 not in self.strides:
+            return self.copy("K")
+        out = new_like(self)
+    else:
+        out = new_array(self.shape, self.dtype, memory_format)
     out[...] = self
     return out
 
@@ -20,8 +23,11 @@ def clone(self, memory_format=None):
 def to_copy(self, dtype=None, memory_format=None):
     """A copy in another dtype."""
     if memory_format is None or memory_format is preserve_format:
-        return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
-    out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
+        if 0 not in self.strides:
+            return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
+        out = new_like(self, dtype)
+    else:
+        out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
     out[...] = self
     return out
 

@@ -33,9 +33,33 @@ def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.nd
         make: np.empty_like, np.zeros_like or np.ones_like.
     """
     if memory_format is None or memory_format is preserve_format:
-        return make(array, dtype, order="K")
-    plain = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.ones}[make]
-    return new_array(array.shape, dtype or array.dtype, memory_format, plain)
+        if 0 not in array.strides or not array.size:
+            return make(array, dtype, order="K")
+        order = memory_order(array)
+        made = _PLAIN[make]([array.shape[d] for d in order], dtype or array.dtype)
+        return made.transpose([order.index(d) for d in range(array.ndim)])
+    return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
+
+
+_PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.ones}
+
+
+def memory_order(array) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost; expanded ones stay between their neighbours."""
+    order: list[int] = []
+    for d in range(array.ndim - 1, -1, -1):  # `order` is from the innermost on until the end
+        place = i = len(order)
+        while i:
+            i -= 1
+            ours, theirs = array.strides[d], array.strides[order[i]]
+            if not ours or not theirs:
+                continue
+            if theirs > ours or theirs == ours and array.shape[order[i]] > array.shape[d]:
+                place = i
+            else:
+                break
+        order.insert(place, d)
+    return order[::-1]
 
 
 def is_in_format(array, memory_format) -> bool:

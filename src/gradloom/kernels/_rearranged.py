@@ -41,13 +41,14 @@ def roll(self, shifts, dims=()):
     """The elements moved along dimensions (along the flat array if none are given), the last ones coming first."""
     if not shifts:
         raise RuntimeError("`shifts` required")
+    array = self if not self.ndim or _channels_last_of(self) is not None else np.ascontiguousarray(self)
     if not dims and len(shifts) == 1:
-        return np.roll(self, shifts[0])
+        return np.roll(array, shifts[0])
     if len(dims) != len(shifts):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if not self.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return np.roll(self, shifts, tuple([wrap_dim(d, self.ndim) for d in dims]))
+    return np.roll(array, shifts, tuple([wrap_dim(d, self.ndim) for d in dims]))
 
 
 def flip(self, dims):
@@ -76,14 +77,14 @@ def tril(self, diagonal=0):
     """Zeros above a diagonal of the last two dimensions."""
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    return np.tril(self, diagonal)
+    return np.tril(np.ascontiguousarray(self), diagonal)
 
 
 def triu(self, diagonal=0):
     """Zeros below a diagonal of the last two dimensions."""
     if self.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    return np.triu(self, diagonal)
+    return np.triu(np.ascontiguousarray(self), diagonal)
 
 
 def diag_embed(self, offset=0, dim1=-2, dim2=-1):

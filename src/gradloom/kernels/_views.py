@@ -27,6 +27,11 @@ def view(self, size):
                            "spans across two contiguous subspaces). Use .reshape(...) instead.") from None
 
 
+def reshape_alias(self, size, stride):
+    """A view of another shape; the strides are those that `view` finds."""
+    return view(self, size)
+
+
 def view_dtype(self, dtype):
     """The same bytes as elements of another dtype; the last dimension shrinks or grows with the element's size."""
     if self.dtype.itemsize == dtype.itemsize:
@@ -72,6 +77,13 @@ def expand(self, size, implicit=False):
             raise RuntimeError(f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at "
                                f"non-singleton dimension {lead + i}.  Target sizes: {list(size)}.  Tensor sizes: "
                                f"{list(self.shape)}")
+    if 1 in shape and self.size:  # where NumPy has a stride of zero
+        strides, step = [], self.itemsize
+        for i in range(len(shape) - 1, -1, -1):
+            kept = i >= lead and self.shape[i - lead] == shape[i]
+            strides.append(self.strides[i - lead] if kept else step if shape[i] == 1 else 0)
+            step = strides[-1] * shape[i]
+        return _restrided(self, shape, strides[::-1])
     out = np.broadcast_to(self, shape)
     if self.flags.writeable:
         out.flags.writeable = True
@@ -131,13 +143,24 @@ def squeeze_dims(self, dim):
 def unsqueeze(self, dim):
     """A view with a dimension of size 1 inserted."""
     dim = wrap_dim(dim, self.ndim + 1)
-    return self[(_every,) * dim + (None, ...)]
+    shape = self.shape
+    if dim == self.ndim and not self.flags.c_contiguous:  # reshape would give it the stride of the one before
+        return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
+    return self.reshape((*shape[:dim], 1, *shape[dim:]), copy=False)
+
+
+def _restrided(array, shape, byte_strides):
+    """A view with other strides from the same start."""
+    item = array.itemsize
+    return strided_view(array, shape, [s // item for s in byte_strides], offset_in_elements(array))
 
 
 def as_strided(self, size, stride, storage_offset=None):
     """A view of the memory of `self`; sizes, strides and offset in elements."""
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
+    if storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     return strided_view(self, size, stride, offset_in_elements(self) if storage_offset is None else storage_offset)
 
 

@@ -12,9 +12,10 @@ from ._layout import new_array, new_like
 from ._numbers import number_as
 
 
-def _checked(size, name):
+def _checked(size, name=None):
     if min(size, default=0) < 0:
-        raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+        raise RuntimeError(f"{name}: Dimension size must be non-negative." if name else
+                           f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     return size
 
 
@@ -27,19 +28,19 @@ def zeros(size, dtype=None):
 
 def ones(size, dtype=None):
     """Ones, of the default floating type unless told."""
-    return np.ones(_checked(size, "ones"), default.numpy_float if dtype is None else dtype)
+    return np.ones(_checked(size), default.numpy_float if dtype is None else dtype)
 
 
 def empty(size, dtype=None, memory_format=None):
     """Memory whose contents are not set."""
-    return new_array(_checked(size, "empty"), default.numpy_float if dtype is None else dtype, memory_format)
+    return new_array(_checked(size), default.numpy_float if dtype is None else dtype, memory_format)
 
 
 def full(size, fill_value, dtype=None):
     """One value everywhere; its type decides the dtype unless told."""
     if dtype is None:
         dtype = number_dtype(fill_value)
-    return np.full(_checked(size, "full"), number_as(fill_value, dtype))
+    return np.full(_checked(size), number_as(fill_value, dtype))
 
 
 def number_dtype(*values):
@@ -63,9 +64,8 @@ def empty_strided(size, stride, dtype=None):
         raise RuntimeError(f"dimensionality of sizes ({len(size)}) must match dimensionality of strides "
                            f"({len(stride)})")
     if min(stride, default=0) < 0:
-        raise RuntimeError(f"empty_strided: Negative strides are not supported at the moment, got strides: "
-                           f"{list(stride)}")
-    span = 1 + sum([(n - 1) * s for n, s in zip(_checked(size, "empty_strided"), stride, strict=True)])
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+    span = 1 + sum([(n - 1) * s for n, s in zip(_checked(size), stride, strict=True)])
     return strided_view(np.empty(max(span, 1), default.numpy_float if dtype is None else dtype), size, stride, 0)
 
 
@@ -115,12 +115,12 @@ def new_zeros(self, size, dtype=None):
 
 def new_ones(self, size, dtype=None):
     """Ones of the dtype of `self` unless told."""
-    return np.ones(_checked(size, "ones"), self.dtype if dtype is None else dtype)
+    return np.ones(_checked(size), self.dtype if dtype is None else dtype)
 
 
 def new_empty(self, size, dtype=None):
     """Unset memory of the dtype of `self` unless told."""
-    return np.empty(_checked(size, "empty"), self.dtype if dtype is None else dtype)
+    return np.empty(_checked(size), self.dtype if dtype is None else dtype)
 
 
 def new_empty_strided(self, size, stride, dtype=None):
@@ -175,15 +175,15 @@ def _steps(start, step, count, dtype):
     return values.astype(dtype, copy=False)
 
 
-def range_step(start, end, step=1, dtype=None):
+def range_end_step(start, end, step=1, dtype=None):
     """start, start + step, ... up to `end`, which is included."""
     length = _range_length(start, end, step)
     return _steps(start, step, int(length) + 1, default.numpy_float if dtype is None else dtype)
 
 
-def range(start, end, dtype=None):
+def range_end(start, end, dtype=None):
     """start, start + 1, ... up to `end`, which is included."""
-    return range_step(start, end, 1, dtype)
+    return range_end_step(start, end, 1, dtype)
 
 
 def linspace(start, end, steps, dtype=None):

@@ -38,6 +38,7 @@ from ._views import (
     diagonal,
     expand,
     permute,
+    reshape_alias,
     select,
     slice,
     squeeze,
@@ -54,7 +55,7 @@ from ._views import (
 __all__ = [
     "alias", "as_strided", "as_strided_scatter", "block_diag", "cat", "channel_shuffle", "clone", "constant_pad_nd",
     "copy_", "diag_embed", "diagonal", "diagonal_backward", "diagonal_scatter", "expand", "flip", "narrow_copy",
-    "permute", "pixel_shuffle", "pixel_unshuffle", "repeat", "repeat_interleave", "roll", "rot90", "select",
+    "permute", "pixel_shuffle", "pixel_unshuffle", "repeat", "repeat_interleave", "reshape_alias", "roll", "rot90", "select",
     "select_backward", "select_scatter", "slice", "slice_backward", "slice_scatter", "split", "split_with_sizes",
     "squeeze", "squeeze_dim", "squeeze_dims", "stack", "t", "to_copy", "transpose", "tril", "triu", "unbind", "unfold",
     "unfold_backward", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "view", "view_dtype",
