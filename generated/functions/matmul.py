@@ -11,7 +11,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
 from gradloom.formulas.elementwise import maybe_multiply
-from gradloom.formulas.matmul import adjoint_of_matrix, batch_adjoint, column_times_row, mm_mat1_backward, mm_mat2_backward
+from gradloom.formulas.matmul import mm_mat1_backward, mm_mat2_backward, over_batch, trilinear_backward
 
 
 class MmBackward0(Node):
@@ -107,20 +107,20 @@ class BmmBackward0(Node):
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: grad.bmm(batch_adjoint(mat2))
+        # self: grad.bmm(mat2.transpose(1, 2).conj())
         if edges[0] is not NO_EDGE:
             mat2 = fn.saved_mat2
             if mat2._vc is not None:
                 mat2 = unpack(mat2, fn)
-            grad_of_self = grad.bmm(batch_adjoint(mat2))
+            grad_of_self = grad.bmm(mat2.transpose(1, 2).conj())
         else:
             grad_of_self = None
-        # mat2: batch_adjoint(self).bmm(grad)
+        # mat2: self.transpose(1, 2).conj().bmm(grad)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_mat2 = batch_adjoint(self).bmm(grad)
+            grad_of_mat2 = self.transpose(1, 2).conj().bmm(grad)
         else:
             grad_of_mat2 = None
         return (grad_of_self, grad_of_mat2,)
@@ -173,23 +173,293 @@ class MvBackward0(Node):
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: column_times_row(grad, vec.conj())
+        # self: grad.outer(vec.conj())
         if edges[0] is not NO_EDGE:
             vec = fn.saved_vec
             if vec._vc is not None:
                 vec = unpack(vec, fn)
-            grad_of_self = column_times_row(grad, vec.conj())
+            grad_of_self = grad.outer(vec.conj())
         else:
             grad_of_self = None
-        # vec: adjoint_of_matrix(self).mv(grad)
+        # vec: self.t().conj().mv(grad)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_vec = adjoint_of_matrix(self).mv(grad)
+            grad_of_vec = self.t().conj().mv(grad)
         else:
             grad_of_vec = None
         return (grad_of_self, grad_of_vec,)
 
     def release_variables(fn):
         fn.saved_self = fn.saved_vec = RELEASED
+
+
+class VdotBackward0(Node):
+    """vdot(Tensor self, Tensor other) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other')
+    _saved_fields = ('self', 'other')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.conj() * other
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = grad.conj() * other
+        else:
+            grad_of_self = None
+        # other: grad * self
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = grad * self
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class AddmvBackward0(Node):
+    """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_mat', 'saved_vec', 'saved_beta', 'saved_alpha')
+    _saved_fields = ('mat', 'vec', 'beta', 'alpha')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
+        # mat: maybe_multiply(grad.outer(vec.conj()), alpha.conj())
+        if edges[1] is not NO_EDGE:
+            vec = fn.saved_vec
+            if vec._vc is not None:
+                vec = unpack(vec, fn)
+            alpha = fn.saved_alpha
+            grad_of_mat = maybe_multiply(grad.outer(vec.conj()), alpha.conjugate())
+        else:
+            grad_of_mat = None
+        # vec: maybe_multiply(mat.t().conj().mv(grad), alpha.conj())
+        if edges[2] is not NO_EDGE:
+            mat = fn.saved_mat
+            if mat._vc is not None:
+                mat = unpack(mat, fn)
+            alpha = fn.saved_alpha
+            grad_of_vec = maybe_multiply(mat.t().conj().mv(grad), alpha.conjugate())
+        else:
+            grad_of_vec = None
+        return (grad_of_self, grad_of_mat, grad_of_vec,)
+
+    def release_variables(fn):
+        fn.saved_mat = fn.saved_vec = RELEASED
+
+
+class AddrBackward0(Node):
+    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_vec1', 'saved_vec2', 'saved_beta', 'saved_alpha')
+    _saved_fields = ('vec1', 'vec2', 'beta', 'alpha')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
+        # vec1: maybe_multiply(grad.mv(vec2.conj()), alpha.conj())
+        if edges[1] is not NO_EDGE:
+            vec2 = fn.saved_vec2
+            if vec2._vc is not None:
+                vec2 = unpack(vec2, fn)
+            alpha = fn.saved_alpha
+            grad_of_vec1 = maybe_multiply(grad.mv(vec2.conj()), alpha.conjugate())
+        else:
+            grad_of_vec1 = None
+        # vec2: maybe_multiply(grad.t().mv(vec1.conj()), alpha.conj())
+        if edges[2] is not NO_EDGE:
+            vec1 = fn.saved_vec1
+            if vec1._vc is not None:
+                vec1 = unpack(vec1, fn)
+            alpha = fn.saved_alpha
+            grad_of_vec2 = maybe_multiply(grad.t().mv(vec1.conj()), alpha.conjugate())
+        else:
+            grad_of_vec2 = None
+        return (grad_of_self, grad_of_vec1, grad_of_vec2,)
+
+    def release_variables(fn):
+        fn.saved_vec1 = fn.saved_vec2 = RELEASED
+
+
+class BaddbmmBackward0(Node):
+    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_batch1', 'saved_batch2', 'saved_beta', 'saved_alpha')
+    _saved_fields = ('batch1', 'batch2', 'beta', 'alpha')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
+        # batch1: maybe_multiply(grad.bmm(batch2.transpose(1, 2).conj()), alpha.conj())
+        if edges[1] is not NO_EDGE:
+            batch2 = fn.saved_batch2
+            if batch2._vc is not None:
+                batch2 = unpack(batch2, fn)
+            alpha = fn.saved_alpha
+            grad_of_batch1 = maybe_multiply(grad.bmm(batch2.transpose(1, 2).conj()), alpha.conjugate())
+        else:
+            grad_of_batch1 = None
+        # batch2: maybe_multiply(batch1.transpose(1, 2).conj().bmm(grad), alpha.conj())
+        if edges[2] is not NO_EDGE:
+            batch1 = fn.saved_batch1
+            if batch1._vc is not None:
+                batch1 = unpack(batch1, fn)
+            alpha = fn.saved_alpha
+            grad_of_batch2 = maybe_multiply(batch1.transpose(1, 2).conj().bmm(grad), alpha.conjugate())
+        else:
+            grad_of_batch2 = None
+        return (grad_of_self, grad_of_batch1, grad_of_batch2,)
+
+    def release_variables(fn):
+        fn.saved_batch1 = fn.saved_batch2 = RELEASED
+
+
+class AddbmmBackward0(Node):
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_0', 'saved_beta', 'saved_alpha')
+    _saved_fields = ('batch1_sym_argsize_0', 'batch1', 'batch2', 'batch2_sym_argsize_0', 'beta', 'alpha')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
+        # batch1: maybe_multiply(over_batch(grad, batch1.size(0)).bmm(batch2.transpose(1, 2).conj()), alpha.conj())
+        if edges[1] is not NO_EDGE:
+            batch1_sym_argsize_0 = fn.saved_batch1_sym_argsize_0
+            batch2 = fn.saved_batch2
+            if batch2._vc is not None:
+                batch2 = unpack(batch2, fn)
+            alpha = fn.saved_alpha
+            grad_of_batch1 = maybe_multiply(over_batch(grad, batch1_sym_argsize_0).bmm(batch2.transpose(1, 2).conj()), alpha.conjugate())
+        else:
+            grad_of_batch1 = None
+        # batch2: maybe_multiply(batch1.transpose(1, 2).conj().bmm(over_batch(grad, batch2.size(0))), alpha.conj())
+        if edges[2] is not NO_EDGE:
+            batch1 = fn.saved_batch1
+            if batch1._vc is not None:
+                batch1 = unpack(batch1, fn)
+            batch2_sym_argsize_0 = fn.saved_batch2_sym_argsize_0
+            alpha = fn.saved_alpha
+            grad_of_batch2 = maybe_multiply(batch1.transpose(1, 2).conj().bmm(over_batch(grad, batch2_sym_argsize_0)), alpha.conjugate())
+        else:
+            grad_of_batch2 = None
+        return (grad_of_self, grad_of_batch1, grad_of_batch2,)
+
+    def release_variables(fn):
+        fn.saved_batch1 = fn.saved_batch2 = RELEASED
+
+
+class LinalgCrossBackward0(Node):
+    """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_other', 'saved_dim')
+    _saved_fields = ('self', 'other', 'dim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: linalg_cross(other.conj(), grad, dim=dim)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            dim = fn.saved_dim
+            grad_of_self = ops.linalg_cross(other.conj(), grad, dim=dim)
+        else:
+            grad_of_self = None
+        # other: linalg_cross(grad, self.conj(), dim=dim)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            grad_of_other = ops.linalg_cross(grad, self.conj(), dim=dim)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_other = RELEASED
+
+
+class TrilinearBackward0(Node):
+    """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
+
+    __slots__ = ('saved_i1', 'saved_i2', 'saved_i3', 'saved_expand1', 'saved_expand2', 'saved_expand3', 'saved_sumdim')
+    _saved_fields = ('i1', 'i2', 'i3', 'expand1', 'expand2', 'expand3', 'sumdim')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # i1, i2, i3: trilinear_backward(grad, wrap_opt_if(i1, grad_input_mask[1] or grad_input_mask[2]), wrap_opt_if(i2, grad_input_mask[0] or grad_input_mask[2]), wrap_opt_if(i3, grad_input_mask[0] or grad_input_mask[1]), expand1, expand2, expand3, sumdim, grad_input_mask)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            i1 = fn.saved_i1
+            if i1 is not None and i1._vc is not None:
+                i1 = unpack(i1, fn)
+            i2 = fn.saved_i2
+            if i2 is not None and i2._vc is not None:
+                i2 = unpack(i2, fn)
+            i3 = fn.saved_i3
+            if i3 is not None and i3._vc is not None:
+                i3 = unpack(i3, fn)
+            expand1 = fn.saved_expand1
+            expand2 = fn.saved_expand2
+            expand3 = fn.saved_expand3
+            sumdim = fn.saved_sumdim
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
+            grad_of_i1, grad_of_i2, grad_of_i3 = trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, grad_input_mask)
+        else:
+            grad_of_i1 = grad_of_i2 = grad_of_i3 = None
+        return (grad_of_i1, grad_of_i2, grad_of_i3,)
+
+    def release_variables(fn):
+        fn.saved_i1 = fn.saved_i2 = fn.saved_i3 = RELEASED

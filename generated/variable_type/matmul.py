@@ -29,11 +29,18 @@ from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite import matmul as composite_matmul
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.generated.functions.matmul import (
+    AddbmmBackward0,
     AddmmBackward0,
+    AddmvBackward0,
+    AddrBackward0,
+    BaddbmmBackward0,
     BmmBackward0,
     DotBackward0,
+    LinalgCrossBackward0,
     MmBackward0,
     MvBackward0,
+    TrilinearBackward0,
+    VdotBackward0,
 )
 
 new = object.__new__
@@ -436,6 +443,757 @@ _MV = GuardedOverload("mv", ((
 ),))
 
 
+def vdot(input, other, *, out=None):
+    """vdot(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VDOT(input, other, out=out)
+    if out is not None:
+        return write_out(vdot, (input, other), out)
+    result_ = kernels_matmul.vdot(self_, other_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_other = edge_other is not NO_EDGE
+            fn = new(VdotBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                self_p = input
+                # result: self_t.vdot(other_p) + self_p.vdot(other_t)
+                result_tangent = self_t.vdot(other_p) + self_p.vdot(other_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_VDOT = GuardedOverload("vdot", ((
+    'vdot(Tensor self, Tensor other, *, Tensor? out=None)',
+    vdot,
+),))
+
+
+def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+    """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, mat_, vec_ = input._array, mat._array, vec._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDMV(input, mat, vec, beta=beta, alpha=alpha, out=out)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDMV(input, mat, vec, beta=beta, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(addmv, (input, mat, vec), out, beta=beta, alpha=alpha)
+    result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_mat = mat._edge or gradient_edge(mat)
+        edge_vec = vec._edge or gradient_edge(vec)
+        if edge_self is not NO_EDGE or edge_mat is not NO_EDGE or edge_vec is not NO_EDGE:
+            needs_mat = edge_mat is not NO_EDGE
+            needs_vec = edge_vec is not NO_EDGE
+            fn = new(AddmvBackward0)
+            fn.next_edges = (edge_self, edge_mat, edge_vec)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mat = (mat if mat._vc is None and not flags else save(mat)) if needs_vec else None
+            fn.saved_vec = (vec if vec._vc is None and not flags else save(vec)) if needs_mat else None
+            fn.saved_beta = beta
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        mat_t = mat._tangent
+        vec_t = vec._tangent
+        if self_t is not None or mat_t is not None or vec_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if mat_t is None:
+                    mat_t = zeros_for(mat)
+                if vec_t is None:
+                    vec_t = zeros_for(vec)
+                vec_p = vec
+                mat_p = mat
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ADDMV = GuardedOverload("addmv", ((
+    'addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    addmv,
+),))
+
+
+def addmv_(input, mat, vec, *, beta=1, alpha=1):
+    """addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, mat_, vec_ = input._array, mat._array, vec._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDMV_(input, mat, vec, beta=beta, alpha=alpha)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDMV_(input, mat, vec, beta=beta, alpha=alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_mat = mat._edge or gradient_edge(mat)
+        edge_vec = vec._edge or gradient_edge(vec)
+        records = (edge_self is not NO_EDGE or edge_mat is not NO_EDGE or edge_vec is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_mat = edge_mat is not NO_EDGE
+        needs_vec = edge_vec is not NO_EDGE
+        fn = new(AddmvBackward0)
+        fn.next_edges = (edge_self, edge_mat, edge_vec)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mat = (mat if mat._vc is None and not flags else save(mat)) if needs_vec else None
+        fn.saved_vec = (vec if vec._vc is None and not flags else save(vec)) if needs_mat else None
+        fn.saved_beta = beta
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        mat_t = mat._tangent
+        vec_t = vec._tangent
+    write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or mat_t is not None or vec_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if mat_t is None:
+                    mat_t = zeros_for(mat)
+                if vec_t is None:
+                    vec_t = zeros_for(vec)
+                vec_p = vec
+                mat_p = mat
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(mat_t.mv(vec_p) + mat_p.mv(vec_t), alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ADDMV_ = GuardedOverload("addmv_", ((
+    'addmv_(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)',
+    addmv_,
+),))
+
+
+def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDR(input, vec1, vec2, beta=beta, alpha=alpha, out=out)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDR(input, vec1, vec2, beta=beta, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(addr, (input, vec1, vec2), out, beta=beta, alpha=alpha)
+    if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
+        self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
+    result_ = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_vec1 = vec1._edge or gradient_edge(vec1)
+        edge_vec2 = vec2._edge or gradient_edge(vec2)
+        if edge_self is not NO_EDGE or edge_vec1 is not NO_EDGE or edge_vec2 is not NO_EDGE:
+            needs_vec1 = edge_vec1 is not NO_EDGE
+            needs_vec2 = edge_vec2 is not NO_EDGE
+            fn = new(AddrBackward0)
+            fn.next_edges = (edge_self, edge_vec1, edge_vec2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_vec1 = (vec1 if vec1._vc is None and not flags else save(vec1)) if needs_vec2 else None
+            fn.saved_vec2 = (vec2 if vec2._vc is None and not flags else save(vec2)) if needs_vec1 else None
+            fn.saved_beta = beta
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        vec1_t = vec1._tangent
+        vec2_t = vec2._tangent
+        if self_t is not None or vec1_t is not None or vec2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if vec1_t is None:
+                    vec1_t = zeros_for(vec1)
+                if vec2_t is None:
+                    vec2_t = zeros_for(vec2)
+                vec2_p = vec2
+                vec1_p = vec1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ADDR = GuardedOverload("addr", ((
+    'addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    addr,
+),))
+
+
+def addr_(input, vec1, vec2, *, beta=1, alpha=1):
+    """addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDR_(input, vec1, vec2, beta=beta, alpha=alpha)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDR_(input, vec1, vec2, beta=beta, alpha=alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_vec1 = vec1._edge or gradient_edge(vec1)
+        edge_vec2 = vec2._edge or gradient_edge(vec2)
+        records = (edge_self is not NO_EDGE or edge_vec1 is not NO_EDGE or edge_vec2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_vec1 = edge_vec1 is not NO_EDGE
+        needs_vec2 = edge_vec2 is not NO_EDGE
+        fn = new(AddrBackward0)
+        fn.next_edges = (edge_self, edge_vec1, edge_vec2)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_vec1 = (vec1 if vec1._vc is None and not flags else save(vec1)) if needs_vec2 else None
+        fn.saved_vec2 = (vec2 if vec2._vc is None and not flags else save(vec2)) if needs_vec1 else None
+        fn.saved_beta = beta
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        vec1_t = vec1._tangent
+        vec2_t = vec2._tangent
+    written = self_
+    if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
+        self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
+    write_inplace(written, kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or vec1_t is not None or vec2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if vec1_t is None:
+                    vec1_t = zeros_for(vec1)
+                if vec2_t is None:
+                    vec2_t = zeros_for(vec2)
+                vec2_p = vec2
+                vec1_p = vec1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(vec1_t.outer(vec2_p) + vec1_p.outer(vec2_t), alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ADDR_ = GuardedOverload("addr_", ((
+    'addr_(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)',
+    addr_,
+),))
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _BADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(baddbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
+    result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_batch1 = batch1._edge or gradient_edge(batch1)
+        edge_batch2 = batch2._edge or gradient_edge(batch2)
+        if edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE:
+            needs_batch1 = edge_batch1 is not NO_EDGE
+            needs_batch2 = edge_batch2 is not NO_EDGE
+            fn = new(BaddbmmBackward0)
+            fn.next_edges = (edge_self, edge_batch1, edge_batch2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
+            fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
+            fn.saved_beta = beta
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        batch1_t = batch1._tangent
+        batch2_t = batch2._tangent
+        if self_t is not None or batch1_t is not None or batch2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if batch1_t is None:
+                    batch1_t = zeros_for(batch1)
+                if batch2_t is None:
+                    batch2_t = zeros_for(batch2)
+                batch2_p = batch2
+                batch1_p = batch1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BADDBMM = GuardedOverload("baddbmm", ((
+    'baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    baddbmm,
+),))
+
+
+def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
+    """baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _BADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_batch1 = batch1._edge or gradient_edge(batch1)
+        edge_batch2 = batch2._edge or gradient_edge(batch2)
+        records = (edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_batch1 = edge_batch1 is not NO_EDGE
+        needs_batch2 = edge_batch2 is not NO_EDGE
+        fn = new(BaddbmmBackward0)
+        fn.next_edges = (edge_self, edge_batch1, edge_batch2)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
+        fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
+        fn.saved_beta = beta
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        batch1_t = batch1._tangent
+        batch2_t = batch2._tangent
+    write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or batch1_t is not None or batch2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if batch1_t is None:
+                    batch1_t = zeros_for(batch1)
+                if batch2_t is None:
+                    batch2_t = zeros_for(batch2)
+                batch2_p = batch2
+                batch1_p = batch1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply(batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t), alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_BADDBMM_ = GuardedOverload("baddbmm_", ((
+    'baddbmm_(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)',
+    baddbmm_,
+),))
+
+
+def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    if out is not None:
+        return write_out(addbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
+    result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_batch1 = batch1._edge or gradient_edge(batch1)
+        edge_batch2 = batch2._edge or gradient_edge(batch2)
+        if edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE:
+            needs_batch1 = edge_batch1 is not NO_EDGE
+            needs_batch2 = edge_batch2 is not NO_EDGE
+            fn = new(AddbmmBackward0)
+            fn.next_edges = (edge_self, edge_batch1, edge_batch2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+            fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
+            fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
+            fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+            fn.saved_beta = beta
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        batch1_t = batch1._tangent
+        batch2_t = batch2._tangent
+        if self_t is not None or batch1_t is not None or batch2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if batch1_t is None:
+                    batch1_t = zeros_for(batch1)
+                if batch2_t is None:
+                    batch2_t = zeros_for(batch2)
+                batch2_p = batch2
+                batch1_p = batch1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ADDBMM = GuardedOverload("addbmm", ((
+    'addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor? out=None)',
+    addbmm,
+),))
+
+
+def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
+    """addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
+    if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
+        return _ADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_batch1 = batch1._edge or gradient_edge(batch1)
+        edge_batch2 = batch2._edge or gradient_edge(batch2)
+        records = (edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if input._edge is None:
+        check_inplace(input, records)
+    if records:
+        needs_batch1 = edge_batch1 is not NO_EDGE
+        needs_batch2 = edge_batch2 is not NO_EDGE
+        fn = new(AddbmmBackward0)
+        fn.next_edges = (edge_self, edge_batch1, edge_batch2)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+        fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
+        fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
+        fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+        fn.saved_beta = beta
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        batch1_t = batch1._tangent
+        batch2_t = batch2._tangent
+    write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or batch1_t is not None or batch2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if batch1_t is None:
+                    batch1_t = zeros_for(batch1)
+                if batch2_t is None:
+                    batch2_t = zeros_for(batch2)
+                batch2_p = batch2
+                batch1_p = batch1
+                # result: maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
+                result_tangent = maybe_multiply(self_t, beta) + maybe_multiply((batch1_t.bmm(batch2_p) + batch1_p.bmm(batch2_t)).sum([0]), alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+_ADDBMM_ = GuardedOverload("addbmm_", ((
+    'addbmm_(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)',
+    addbmm_,
+),))
+
+
+def linalg_cross(input, other, dim, *, out=None):
+    """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(linalg_cross, (input, other, dim), out)
+    result_ = kernels_matmul.linalg_cross(self_, other_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_other = edge_other is not NO_EDGE
+            fn = new(LinalgCrossBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
+            fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        other_t = other._tangent
+        if self_t is not None or other_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                other_p = other
+                self_p = input
+                # result: linalg_cross(self_t, other_p, dim=dim) + linalg_cross(self_p, other_t, dim=dim)
+                result_tangent = ops.linalg_cross(self_t, other_p, dim=dim) + ops.linalg_cross(self_p, other_t, dim=dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def cross(input, other, dim, *, out=None):
+    """cross(Tensor self, Tensor other, int? dim=None) -> Tensor"""
+    if out is not None:
+        return write_out(cross, (input, other, dim), out)
+    return composite_matmul.cross(input, other, dim)
+
+
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
+    """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
+    i1_, i2_, i3_ = i1._array, i2._array, i3._array
+    result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_i1 = i1._edge or gradient_edge(i1)
+        edge_i2 = i2._edge or gradient_edge(i2)
+        edge_i3 = i3._edge or gradient_edge(i3)
+        if edge_i1 is not NO_EDGE or edge_i2 is not NO_EDGE or edge_i3 is not NO_EDGE:
+            needs_i1 = edge_i1 is not NO_EDGE
+            needs_i2 = edge_i2 is not NO_EDGE
+            needs_i3 = edge_i3 is not NO_EDGE
+            fn = new(TrilinearBackward0)
+            fn.next_edges = (edge_i1, edge_i2, edge_i3)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_i1 = (save(i1)) if needs_i2 or needs_i3 else None
+            fn.saved_i2 = (save(i2)) if needs_i1 or needs_i3 else None
+            fn.saved_i3 = (save(i3)) if needs_i1 or needs_i2 else None
+            fn.saved_expand1 = expand1
+            fn.saved_expand2 = expand2
+            fn.saved_expand3 = expand3
+            fn.saved_sumdim = sumdim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        i1_t = i1._tangent
+        i2_t = i2._tangent
+        i3_t = i3._tangent
+        if i1_t is not None or i2_t is not None or i3_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if i1_t is None:
+                    i1_t = zeros_for(i1)
+                if i2_t is None:
+                    i2_t = zeros_for(i2)
+                if i3_t is None:
+                    i3_t = zeros_for(i3)
+                i2_p = i2
+                i3_p = i3
+                i1_p = i1
+                # result: _trilinear(i1_t, i2_p, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + _trilinear(i1_p, i2_t, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + _trilinear(i1_p, i2_p, i3_t, expand1, expand2, expand3, sumdim, unroll_dim)
+                result_tangent = ops._trilinear(i1_t, i2_p, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + ops._trilinear(i1_p, i2_t, i3_p, expand1, expand2, expand3, sumdim, unroll_dim) + ops._trilinear(i1_p, i2_p, i3_t, expand1, expand2, expand3, sumdim, unroll_dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
+    try:
+        input1_, input2_, weight_, bias_ = input1._array, input2._array, weight._array, None if bias is None else bias._array
+    except AttributeError:
+        input1_ = None
+    if input1_ is None:
+        return _BILINEAR(input1, input2, weight, bias)
+    return composite_matmul.bilinear(input1, input2, weight, bias)
+
+
+_BILINEAR = GuardedOverload("bilinear", ((
+    'bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)',
+    bilinear,
+),))
+
+
 def matmul(input, other, *, out=None):
     """matmul(Tensor self, Tensor other) -> Tensor"""
     try:
@@ -472,3 +1230,131 @@ _LINEAR = GuardedOverload("linear", ((
     'linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor? out=None)',
     linear,
 ),))
+
+
+def linalg_matmul(input, other, *, out=None):
+    """linalg_matmul(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LINALG_MATMUL(input, other, out=out)
+    if out is not None:
+        return write_out(linalg_matmul, (input, other), out)
+    return composite_matmul.matmul(input, other)
+
+
+_LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
+    'linalg_matmul(Tensor self, Tensor other, *, Tensor? out=None)',
+    linalg_matmul,
+),))
+
+
+def linalg_vecdot(x, y, dim, *, out=None):
+    """linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"""
+    if out is not None:
+        return write_out(linalg_vecdot, (x, y, dim), out)
+    return composite_matmul.linalg_vecdot(x, y, dim)
+
+
+def outer(input, vec2, *, out=None):
+    """outer(Tensor self, Tensor vec2) -> Tensor"""
+    try:
+        self_, vec2_ = input._array, vec2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _OUTER(input, vec2, out=out)
+    if out is not None:
+        return write_out(outer, (input, vec2), out)
+    return composite_matmul.outer(input, vec2)
+
+
+_OUTER = GuardedOverload("outer", ((
+    'outer(Tensor self, Tensor vec2, *, Tensor? out=None)',
+    outer,
+),))
+
+
+def ger(input, vec2, *, out=None):
+    """ger(Tensor self, Tensor vec2) -> Tensor"""
+    try:
+        self_, vec2_ = input._array, vec2._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _GER(input, vec2, out=out)
+    if out is not None:
+        return write_out(ger, (input, vec2), out)
+    return composite_matmul.outer(input, vec2)
+
+
+_GER = GuardedOverload("ger", ((
+    'ger(Tensor self, Tensor vec2, *, Tensor? out=None)',
+    ger,
+),))
+
+
+def inner(input, other, *, out=None):
+    """inner(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INNER(input, other, out=out)
+    if out is not None:
+        return write_out(inner, (input, other), out)
+    return composite_matmul.inner(input, other)
+
+
+_INNER = GuardedOverload("inner", ((
+    'inner(Tensor self, Tensor other, *, Tensor? out=None)',
+    inner,
+),))
+
+
+def tensordot(input, other, dims_self, dims_other, *, out=None):
+    """tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"""
+    if out is not None:
+        return write_out(tensordot, (input, other, dims_self, dims_other), out)
+    return composite_matmul.tensordot(input, other, dims_self, dims_other)
+
+
+def einsum(equation, tensors, path):
+    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    return composite_matmul.einsum(equation, tensors, path)
+
+
+def kron(input, other, *, out=None):
+    """kron(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _KRON(input, other, out=out)
+    if out is not None:
+        return write_out(kron, (input, other), out)
+    return composite_matmul.kron(input, other)
+
+
+_KRON = GuardedOverload("kron", ((
+    'kron(Tensor self, Tensor other, *, Tensor? out=None)',
+    kron,
+),))
+
+
+def chain_matmul(matrices, *, out=None):
+    """chain_matmul(Tensor[] matrices) -> Tensor"""
+    if out is not None:
+        return write_out(chain_matmul, (matrices,), out)
+    return composite_matmul.chain_matmul(matrices)
+
+
+def linalg_multi_dot(tensors, *, out=None):
+    """linalg_multi_dot(Tensor[] tensors) -> Tensor"""
+    if out is not None:
+        return write_out(linalg_multi_dot, (tensors,), out)
+    return composite_matmul.linalg_multi_dot(tensors)

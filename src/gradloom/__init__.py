@@ -31,7 +31,8 @@ _broken = None
 try:
     globals().update(_bind())
     from .functional import (
-        atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, meshgrid)
+        atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul,
+        einsum, meshgrid, tensordot)
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
 

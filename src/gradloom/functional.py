@@ -1,4 +1,6 @@
-"""Functions of the main namespace that take any number of tensors, or none at all: `meshgrid(x, y)`."""
+"""Functions of the main namespace that take their arguments in more ways than one operator: `meshgrid(x, y)`, and
+`tensordot(a, b, dims=2)`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from .size import Size
 from .tensor import Tensor
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-           "cartesian_prod", "meshgrid"]
+           "cartesian_prod", "chain_matmul", "einsum", "meshgrid", "tensordot"]
 
 
 def _listed(tensors):
@@ -89,3 +91,78 @@ def _at_least(name):
 
 
 atleast_1d, atleast_2d, atleast_3d = (_at_least(f"atleast_{n}d") for n in (1, 2, 3))
+
+
+# --- products ---------------------------------------------------------------------------------------------------
+
+_SUBSCRIPTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def einsum(*args) -> Tensor:
+    """Einstein summation.
+
+    Args:
+        args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors, each with the
+            list of its subscripts in range(52) or Ellipsis, and perhaps the subscripts of the result:
+            `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+
+    Raises:
+        ValueError: if there is no operand, or a subscript is not in range(52).
+        RuntimeError: for an equation that is malformed or does not fit the tensors.
+    """
+    if len(args) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and "
+                         "its subscripts list")
+    if isinstance(args[0], str):
+        equation, operands = args[0], args[1:]
+    else:
+        equation = ",".join(_subscripts(found) for found in args[1::2])
+        operands = args[:len(args) // 2 * 2:2]
+        if len(args) % 2:
+            equation += f"->{_subscripts(args[-1])}"
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    return _operators.einsum(equation, list(operands))
+
+
+def _subscripts(numbers) -> str:
+    text = ""
+    for n in numbers:
+        if n is Ellipsis:
+            text += "..."
+        elif 0 <= n < 52:
+            text += _SUBSCRIPTS[n]
+        else:
+            raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return text
+
+
+def tensordot(a: Tensor, b: Tensor, dims=2, out: Tensor | None = None) -> Tensor:
+    """The contraction of dimensions of `a` with dimensions of `b`.
+
+    Args:
+        dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one or 2 x n of
+            them.
+
+    Raises:
+        RuntimeError: if the dimensions do not fit.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, (list, tuple)):
+        first, second = dims
+    else:
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = tuple(range(-dims, 0)), tuple(range(dims))
+    first, second = ((d,) if isinstance(d, int) else tuple(d) for d in (first, second))
+    if out is None:
+        return _operators.tensordot(a, b, first, second)
+    return _operators.tensordot(a, b, first, second, out=out)
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, in the order that takes the fewest multiplications."""
+    return _operators.chain_matmul(matrices) if out is None else _operators.chain_matmul(matrices, out=out)

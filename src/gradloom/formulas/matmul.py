@@ -6,19 +6,9 @@ from .. import _operators as ops
 from .elementwise import maybe_multiply
 
 
-def adjoint_of_matrix(matrix):
-    """The conjugate transpose of a matrix."""
-    return matrix.t().conj()
-
-
-def batch_adjoint(batch):
-    """The conjugate transposes of the matrices in a batch (b, n, m)."""
-    return batch.transpose(1, 2).conj()
-
-
-def column_times_row(column, row):
-    """The matrix of all products column[i] * row[j]."""
-    return ops.outer(column, row)
+def over_batch(matrix, count):
+    """A matrix (n, m) as a batch (count, n, m) of equal ones."""
+    return matrix.unsqueeze(0).expand((count, *matrix.shape))
 
 
 def mm_mat1_backward(grad, mat2, sizes, strides, alpha):
@@ -46,3 +36,15 @@ def mm_mat2_backward(grad, mat1, sizes, strides, alpha):
 def is_transposed(sizes, strides) -> bool:
     """Whether a matrix with these sizes and strides is a contiguous one, transposed."""
     return strides[0] == 1 and strides[1] == sizes[0]
+
+
+def trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, mask):
+    """The gradients of sum(i1 * i2 * i3) over `sumdim`.
+
+    That of i1 is sum(grad * i2 * i3) over the dimensions that i1 lacks (expand1), where grad lacks `sumdim`; and so on. An
+    input may be None if only its own gradient is asked for.
+    """
+    first = ops._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1) if mask[0] else None
+    second = ops._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2) if mask[1] else None
+    third = ops._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3) if mask[2] else None
+    return first, second, third

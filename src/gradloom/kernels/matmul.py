@@ -13,6 +13,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ._precision import is_half, widen
+from ._refuse import not_implemented
 
 
 def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
@@ -75,6 +76,127 @@ def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     return product(self, tensor, "dot")
 
 
+def vdot(self: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The sum of products of two vectors (n,), the first one conjugated; a scalar."""
+    return dot(self.conj() if self.dtype.kind == "c" else self, other)
+
+
+def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -> np.ndarray:
+    """beta * self + alpha * (mat @ vec), where self broadcasts to (n,); beta 0 leaves self unread."""
+    if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
+    n, m = mat.shape
+    if m != vec.shape[0] or self.shape not in ((n,), (1,), ()):
+        raise RuntimeError(f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec "
+                           f"({vec.shape[0]})")
+    if not self.dtype is mat.dtype is vec.dtype:
+        names = [scalar_type_name(TYPE_OF[a.dtype]) for a in (self, mat, vec)]
+        raise RuntimeError("addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names))
+    return add_scaled(self, product(mat, vec, "addmv_impl_cpu", keep_wide=True), beta, alpha)
+
+
+def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
+    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of one dtype.
+
+    Raises:
+        RuntimeError: if shapes do not fit, or a number does not fit the dtype.
+    """
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    check_expand(self, (vec1.size, vec2.size))
+    kind = self.dtype.kind
+    if kind == "b":
+        found = np.logical_and.outer(vec1, vec2) & bool(alpha)
+        return found if not beta else found | self
+    if kind in "iu" and (beta.__class__ is float or alpha.__class__ is float):
+        name = "beta" if beta.__class__ is float else "alpha"
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    return add_scaled(self, np.multiply.outer(widen(vec1), widen(vec2)), beta, alpha)
+
+
+def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
+    """beta * self + alpha * (the products of batches), where self broadcasts to (b, n, m); beta 0 leaves self unread."""
+    check_batches(batch1, batch2)
+    if self.dtype is not batch1.dtype:
+        raise RuntimeError(f"Input dtypes must be the same, got: input {_c_name(self)}, batch1: {_c_name(batch1)}, "
+                           f"batch2: {_c_name(batch2)}")
+    check_expand(self, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
+    return add_scaled(self, product(batch1, batch2, "baddbmm", keep_wide=True), beta, alpha)
+
+
+def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
+    """beta * self + alpha * (the sum of the products of batches), where self broadcasts to (n, m): one product of
+    (n, b * k) and (b * k, m)."""
+    for name, batch in (("batch1", batch1), ("batch2", batch2)):
+        if batch.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    (b, n, k), (c, k2, m) = batch1.shape, batch2.shape
+    if b != c:
+        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {b} and {c}")
+    if k != k2:
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({n}x{k} and {k2}x{m})")
+    _require_one_type(self, batch1, batch2)
+    check_expand(self, (n, m))
+    rows = batch1.transpose(1, 0, 2).reshape(n, b * k)
+    return add_scaled(self, product(rows, batch2.reshape(b * k, m), "addbmm", keep_wide=True), beta, alpha)
+
+
+def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarray:
+    """Cross products along a dimension of size 3; shapes broadcast.
+
+    Raises:
+        RuntimeError: for different numbers of dimensions, another size, or different dtypes.
+        IndexError: if there is no such dimension.
+    """
+    ndim = self.ndim
+    if ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+    if self.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and "
+                           f"{other.shape[dim]}")
+    if self.dtype is not other.dtype:
+        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
+                           f"{scalar_type_name(TYPE_OF[other.dtype])}")
+    if self.dtype.kind == "b":
+        raise not_implemented("cross", self)
+    a, b = np.moveaxis(widen(self), dim, 0), np.moveaxis(widen(other), dim, 0)
+    found = np.empty(np.broadcast_shapes(self.shape, other.shape), self.dtype)
+    out = np.moveaxis(found, dim, 0)
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[i] = a[j] * b[k] - a[k] * b[j]
+    return found
+
+
+def trilinear(i1: np.ndarray, i2: np.ndarray, i3: np.ndarray, expand1: tuple, expand2: tuple, expand3: tuple,
+              sumdim: tuple, unroll_dim: int = 1) -> np.ndarray:
+    """sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size one put in first.
+
+    Args:
+        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of size one.
+        sumdim: the dimensions of the product that are summed over.
+        unroll_dim: taken for compatibility.
+
+    Raises:
+        RuntimeError: if the factors' numbers of dimensions differ in the end.
+    """
+    factors = []
+    for factor, missing in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        missing = sorted(missing)
+        ndim = factor.ndim + len(missing)
+        factors.append((widen(factor), [d for d in range(ndim) if d not in missing], ndim))
+    if len({ndim for _, _, ndim in factors}) != 1:
+        raise RuntimeError("_trilinear: the factors must have the same number of dimensions once expanded")
+    ndim = factors[0][2]
+    summed = {d % ndim for d in sumdim}
+    kept = [d for d in range(ndim) if d not in summed]
+    operands = [x for factor, dims, _ in factors for x in (factor, dims)]
+    return np.einsum(*operands, kept, optimize=True).astype(i1.dtype, copy=False)
+
+
 def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
     """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k, m).
 
@@ -84,7 +206,7 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     """
     dtype = a.dtype
     if dtype.kind == "b":
-        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+        raise not_implemented(name, a)
     half = is_half(dtype)
     if half:
         a, b = widen(a), widen(b)
