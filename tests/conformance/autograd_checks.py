@@ -1,4 +1,4 @@
-"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, for one random choice."""
+"""Derivatives of an operator in both libraries: reverse mode, twice, and forward mode, with one cotangent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from .case import Case, Reject
 from .compare import difference, loosened
-from .library import Library, TensorRecord, dtype_name
+from .library import Library
+from .records import TensorRecord, dtype_name
 
 _FIRST = loosened(10.0)
 _SECOND = loosened(100.0)

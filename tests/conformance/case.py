@@ -15,18 +15,9 @@ import numpy as np
 import torch
 
 from .compare import TOLERANCES, difference, further_off
-from .library import (
-    PYTORCH,
-    Absent,
-    Library,
-    TensorRecord,
-    Unconvertible,
-    dtype_name,
-    leaves,
-    map_leaves,
-    numpy_dtype,
-)
+from .library import PYTORCH, Absent, Library
 from .proxy import callable_for
+from .records import TensorRecord, Unconvertible, dtype_name, leaves, map_leaves, numpy_dtype
 
 #: Operators whose result is memory as it was found: only shape and dtype can be compared.
 UNDEFINED_VALUES = frozenset(

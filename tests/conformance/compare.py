@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .library import Library, dtype_name
+from .library import Library
+from .records import dtype_name
 
 #: (relative, absolute) tolerance of a forward value by dtype name. The absolute one is multiplied by the
 #: largest finite expected magnitude (between 1 and 1000): sums of large terms that cancel are compared by the

@@ -18,11 +18,12 @@ import torch
 from . import autograd_checks
 from .case import Case, Reject, describe, same_error_class, seed_all
 from .compare import difference
-from .library import Absent, Library, Recorder, Unconvertible, record_tensor
+from .library import Absent, Library
 from .names import NAMES
 from .opinfo_runner import quiet, run_check, spread
 from .pool import Progress
 from .proxy import find_first
+from .records import Recorder, Unconvertible, record_tensor
 from .results import ABSENT, MODULE_STAGES, OpResult
 
 _DTYPES = ("float64", "float32")
@@ -36,7 +37,7 @@ def run_module(
     stages: tuple[str, ...] = MODULE_STAGES,
     progress: Progress = lambda stage, where: None,
 ) -> OpResult:
-    """Every check of one ModuleInfo. What the candidate does never raises here: it is a miss in the result."""
+    """Every check of one ModuleInfo. What the candidate does never raises here: it is a miss."""
     started = time.perf_counter()
     result = OpResult(info.name, KIND, KIND)
     try:

@@ -21,9 +21,10 @@ import torch
 
 from . import autograd_checks, variant_checks
 from .case import Case, Check, Reject, describe, seed_all
-from .library import Absent, Library, Recorder, TensorRecord, Unconvertible, dtype_name, leaves
+from .library import Absent, Library
 from .pool import Progress
 from .proxy import callable_for
+from .records import Recorder, TensorRecord, Unconvertible, dtype_name, leaves
 from .results import ABSENT, STAGES, OpResult
 
 #: How many samples of an operator each stage sees, by dtype. The first dtypes carry the derivative checks.

@@ -15,9 +15,10 @@ import torch
 
 from .case import Case, Reject, describe, same_error_class
 from .compare import difference, loosened
-from .library import Absent, Library, Recorder, TensorRecord, Unconvertible
+from .library import Absent, Library
 from .opinfo_runner import quiet, run_check
 from .pool import Progress
+from .records import Recorder, TensorRecord, Unconvertible
 from .results import ABSENT, OPTIMIZER_STAGES, OpResult
 
 KIND = "optimizers"

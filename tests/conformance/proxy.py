@@ -18,8 +18,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .library import Absent, Library, Recorder, dtype_name, map_leaves
+from .library import Absent, Library
 from .names import NAMES
+from .records import Recorder, dtype_name, map_leaves
 
 
 class Proxy:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .autograd_checks import compare_gradients
 from .case import Case, Reject, describe, same_error_class
-from .library import Absent, Library, TensorRecord, dtype_name
+from .library import Absent, Library
+from .records import TensorRecord, dtype_name
 
 
 def errors(case: Case, result: Any) -> str | None:
