@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_grad_output, log_softmax_backward_output, mish_second, prelu_backward_input, silu_second, softmax_double_backward, softplus_second
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_grad_output, log_softmax_backward_output, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
 
 
 class ReluBackward0(Node):
@@ -428,45 +428,20 @@ class PreluKernelBackwardBackward0(Node):
         if all([g is None for g in grads]):
             return (None, None, None)
         edges = fn.next_edges
-        given = grads
-        # grad_output: where(self >= 0, grads[0], grads[0] * weight + grads[1] * self)
-        if edges[0] is not NO_EDGE:
+        # grad_output, self, weight: prelu_double_backward(grads[0], grads[1], grad_output, self, weight)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
             weight = fn.saved_weight
             if weight._vc is not None:
                 weight = unpack(weight, fn)
-            grads = list(given)
-            if grads[0] is None:
-                grads[0] = zeros_of(fn, 0)
-            if grads[1] is None:
-                grads[1] = zeros_of(fn, 1)
-            grad_of_grad_output = ops.where(self >= 0, grads[0], grads[0] * weight + grads[1] * self)
+            grad_of_grad_output, grad_of_self, grad_of_weight = prelu_double_backward(grads[0], grads[1], grad_output, self, weight)
         else:
-            grad_of_grad_output = None
-        # self: prelu_backward_input(grads[1], grad_output, self)
-        if (edges[1] is not NO_EDGE) and (given[1] is not None):
-            grad_output = fn.saved_grad_output
-            if grad_output._vc is not None:
-                grad_output = unpack(grad_output, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = prelu_backward_input(grads[1], grad_output, self)
-        else:
-            grad_of_self = None
-        # weight: prelu_backward_input(grads[0], grad_output, self)
-        if (edges[2] is not NO_EDGE) and (given[0] is not None):
-            grad_output = fn.saved_grad_output
-            if grad_output._vc is not None:
-                grad_output = unpack(grad_output, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_weight = prelu_backward_input(grads[0], grad_output, self)
-        else:
-            grad_of_weight = None
+            grad_of_grad_output = grad_of_self = grad_of_weight = None
         return (grad_of_grad_output, grad_of_self, grad_of_weight,)
 
     def release_variables(fn):

@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.loss import mse_loss_backward_grad_output, mse_loss_backward_self
+from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_target_backward, bce_with_logits_backward, bce_with_logits_target_backward, huber_double_backward, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 
 
 class MseLossBackward0(Node):
@@ -65,7 +65,7 @@ class MseLossBackwardBackward0(Node):
         if grad is None:
             return (None, None, None)
         edges = fn.next_edges
-        # grad_output: mse_loss_backward_grad_output(grad, self, target, reduction)
+        # grad_output: reduce_loss(mse_loss_backward(grad, self, target, 0), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -74,10 +74,10 @@ class MseLossBackwardBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_grad_output = mse_loss_backward_grad_output(grad, self, target, reduction)
+            grad_of_grad_output = reduce_loss(ops.mse_loss_backward(grad, self, target, 0), reduction)
         else:
             grad_of_grad_output = None
-        # self: mse_loss_backward_self(grad * grad_output, self, target, reduction)
+        # self: 2 * over_count(grad * grad_output, self, target, reduction)
         if edges[1] is not NO_EDGE:
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
@@ -89,10 +89,10 @@ class MseLossBackwardBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_self = mse_loss_backward_self(grad * grad_output, self, target, reduction)
+            grad_of_self = 2 * over_count(grad * grad_output, self, target, reduction)
         else:
             grad_of_self = None
-        # target: -mse_loss_backward_self(grad * grad_output, self, target, reduction)
+        # target: -2 * over_count(grad * grad_output, self, target, reduction)
         if edges[2] is not NO_EDGE:
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
@@ -104,13 +104,530 @@ class MseLossBackwardBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_target = -mse_loss_backward_self(grad * grad_output, self, target, reduction)
+            grad_of_target = -2 * over_count(grad * grad_output, self, target, reduction)
         else:
             grad_of_target = None
         return (grad_of_grad_output, grad_of_self, grad_of_target,)
 
     def release_variables(fn):
         fn.saved_grad_output = fn.saved_self = fn.saved_target = RELEASED
+
+
+class SmoothL1LossBackward0(Node):
+    """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
+    _saved_fields = ('self', 'target', 'reduction', 'beta')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: smooth_l1_loss_backward(grad, self, target, reduction, beta)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            beta = fn.saved_beta
+            grad_of_self = ops.smooth_l1_loss_backward(grad, self, target, reduction, beta)
+        else:
+            grad_of_self = None
+        # target: smooth_l1_loss_backward(grad, target, self, reduction, beta)
+        if edges[1] is not NO_EDGE:
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            reduction = fn.saved_reduction
+            beta = fn.saved_beta
+            grad_of_target = ops.smooth_l1_loss_backward(grad, target, self, reduction, beta)
+        else:
+            grad_of_target = None
+        return (grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = RELEASED
+
+
+class SmoothL1LossBackwardBackward0(Node):
+    """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
+    _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'beta')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # grad_output: reduce_loss(smooth_l1_loss_backward(grad, self, target, 0, beta), reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            beta = fn.saved_beta
+            reduction = fn.saved_reduction
+            grad_of_grad_output = reduce_loss(ops.smooth_l1_loss_backward(grad, self, target, 0, beta), reduction)
+        else:
+            grad_of_grad_output = None
+        # self: smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            beta = fn.saved_beta
+            grad_of_self = smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)
+        else:
+            grad_of_self = None
+        # target: -smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)
+        if edges[2] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            beta = fn.saved_beta
+            grad_of_target = -smooth_l1_double_backward(grad * grad_output, self, target, reduction, beta)
+        else:
+            grad_of_target = None
+        return (grad_of_grad_output, grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_target = RELEASED
+
+
+class HuberLossBackward0(Node):
+    """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
+    _saved_fields = ('self', 'target', 'reduction', 'delta')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: huber_loss_backward(grad, self, target, reduction, delta)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            delta = fn.saved_delta
+            grad_of_self = ops.huber_loss_backward(grad, self, target, reduction, delta)
+        else:
+            grad_of_self = None
+        # target: huber_loss_backward(grad, target, self, reduction, delta)
+        if edges[1] is not NO_EDGE:
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            reduction = fn.saved_reduction
+            delta = fn.saved_delta
+            grad_of_target = ops.huber_loss_backward(grad, target, self, reduction, delta)
+        else:
+            grad_of_target = None
+        return (grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = RELEASED
+
+
+class HuberLossBackwardBackward0(Node):
+    """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
+    _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'delta')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # grad_output: reduce_loss(huber_loss_backward(grad, self, target, 0, delta), reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            delta = fn.saved_delta
+            reduction = fn.saved_reduction
+            grad_of_grad_output = reduce_loss(ops.huber_loss_backward(grad, self, target, 0, delta), reduction)
+        else:
+            grad_of_grad_output = None
+        # self: huber_double_backward(grad * grad_output, self, target, reduction, delta)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            delta = fn.saved_delta
+            grad_of_self = huber_double_backward(grad * grad_output, self, target, reduction, delta)
+        else:
+            grad_of_self = None
+        # target: -huber_double_backward(grad * grad_output, self, target, reduction, delta)
+        if edges[2] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            delta = fn.saved_delta
+            grad_of_target = -huber_double_backward(grad * grad_output, self, target, reduction, delta)
+        else:
+            grad_of_target = None
+        return (grad_of_grad_output, grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_target = RELEASED
+
+
+class SoftMarginLossBackward0(Node):
+    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_reduction')
+    _saved_fields = ('self', 'target', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: soft_margin_loss_backward(grad, self, target, reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = ops.soft_margin_loss_backward(grad, self, target, reduction)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = RELEASED
+
+
+class SoftMarginLossBackwardBackward0(Node):
+    """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction')
+    _saved_fields = ('grad_output', 'self', 'target', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: reduce_loss(soft_margin_loss_backward(grad, self, target, 0), reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            grad_of_grad_output = reduce_loss(ops.soft_margin_loss_backward(grad, self, target, 0), reduction)
+        else:
+            grad_of_grad_output = None
+        # self: soft_margin_double_backward(grad * grad_output, self, target, reduction)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = soft_margin_double_backward(grad * grad_output, self, target, reduction)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_target = RELEASED
+
+
+class BinaryCrossEntropyBackward0(Node):
+    """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
+    _saved_fields = ('self', 'target', 'weight', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: binary_cross_entropy_backward(grad, self, target, weight, reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = ops.binary_cross_entropy_backward(grad, self, target, weight, reduction)
+        else:
+            grad_of_self = None
+        # target: bce_target_backward(grad, self, target, weight, reduction)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_target = bce_target_backward(grad, self, target, weight, reduction)
+        else:
+            grad_of_target = None
+        return (grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = fn.saved_weight = RELEASED
+
+
+class BinaryCrossEntropyBackwardBackward0(Node):
+    """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
+    _saved_fields = ('grad_output', 'self', 'target', 'weight', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        edges = fn.next_edges
+        # grad_output: reduce_loss(binary_cross_entropy_backward(grad, self, target, weight, 0), reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_grad_output = reduce_loss(ops.binary_cross_entropy_backward(grad, self, target, weight, 0), reduction)
+        else:
+            grad_of_grad_output = None
+        # self: bce_double_backward(grad * grad_output, self, target, weight, reduction)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = bce_double_backward(grad * grad_output, self, target, weight, reduction)
+        else:
+            grad_of_self = None
+        # target: bce_double_backward_target(grad * grad_output, self, target, weight, reduction)
+        if edges[2] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_target = bce_double_backward_target(grad * grad_output, self, target, weight, reduction)
+        else:
+            grad_of_target = None
+        return (grad_of_grad_output, grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_target = fn.saved_weight = RELEASED
+
+
+class BinaryCrossEntropyWithLogitsBackward0(Node):
+    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_pos_weight', 'saved_reduction')
+    _saved_fields = ('self', 'target', 'weight', 'pos_weight', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            pos_weight = fn.saved_pos_weight
+            if pos_weight is not None and pos_weight._vc is not None:
+                pos_weight = unpack(pos_weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction)
+        else:
+            grad_of_self = None
+        # target: bce_with_logits_target_backward(grad, self, target, weight, pos_weight, reduction)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            pos_weight = fn.saved_pos_weight
+            if pos_weight is not None and pos_weight._vc is not None:
+                pos_weight = unpack(pos_weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_target = bce_with_logits_target_backward(grad, self, target, weight, pos_weight, reduction)
+        else:
+            grad_of_target = None
+        return (grad_of_self, grad_of_target,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = fn.saved_weight = fn.saved_pos_weight = RELEASED
+
+
+class MultiMarginLossBackward0(Node):
+    """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
+    _saved_fields = ('self', 'target', 'p', 'margin', 'weight', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            p = fn.saved_p
+            margin = fn.saved_margin
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = ops.multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = fn.saved_weight = RELEASED
+
+
+class MultilabelMarginLossBackward0(Node):
+    """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
+    _saved_fields = ('self', 'target', 'reduction', 'is_target')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            is_target = fn.saved_is_target
+            if is_target._vc is not None:
+                is_target = unpack(is_target, fn)
+            grad_of_self = ops.multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = fn.saved_is_target = RELEASED
 
 
 class NllLossBackward0(Node):

@@ -1145,16 +1145,13 @@ def _prelu_kernel_backward(grad_output, self, weight):
         edge_self = self._edge or gradient_edge(self)
         edge_weight = weight._edge or gradient_edge(weight)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE or edge_weight is not NO_EDGE:
-            needs_grad_output = edge_grad_output is not NO_EDGE
-            needs_self = edge_self is not NO_EDGE
-            needs_weight = edge_weight is not NO_EDGE
             fn = new(PreluKernelBackwardBackward0)
             fn.next_edges = (edge_grad_output, edge_self, edge_weight)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_weight else None
+            fn.saved_grad_output = grad_output if grad_output._vc is None and not flags else save(grad_output)
             fn.saved_self = self if self._vc is None and not flags else save(self)
-            fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_grad_output else None
+            fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
             if flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)

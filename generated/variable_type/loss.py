@@ -27,18 +27,30 @@ from gradloom.variants import (
     factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import loss as kernels_loss
 from gradloom.composite import loss as composite_loss
-from gradloom.formulas.loss import mse_loss_backward_jvp, mse_loss_jvp, nll_loss_backward_jvp
+from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 from gradloom.generated.functions.loss import (
+    BinaryCrossEntropyBackward0,
+    BinaryCrossEntropyBackwardBackward0,
+    BinaryCrossEntropyWithLogitsBackward0,
+    HuberLossBackward0,
+    HuberLossBackwardBackward0,
     MseLossBackward0,
     MseLossBackwardBackward0,
+    MultiMarginLossBackward0,
+    MultilabelMarginLossBackward0,
     NllLoss2DBackward0,
     NllLoss2DBackwardBackward0,
     NllLossBackward0,
     NllLossBackwardBackward0,
+    SmoothL1LossBackward0,
+    SmoothL1LossBackwardBackward0,
+    SoftMarginLossBackward0,
+    SoftMarginLossBackwardBackward0,
 )
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+multilabel_margin_loss_forward_result = result_class("multilabel_margin_loss_forward", ("output", "is_target", ))
 nll_loss_forward_result = result_class("nll_loss_forward", ("output", "total_weight", ))
 nll_loss2d_forward_result = result_class("nll_loss2d_forward", ("output", "total_weight", ))
 
@@ -90,8 +102,8 @@ def mse_loss(input, target, reduction=None, *, out=None):
                     target_t = zeros_for(target)
                 self_p = input
                 target_p = target
-                # result: mse_loss_jvp(self_t, target_t, self_p, target_p, reduction)
-                result_tangent = mse_loss_jvp(self_t, target_t, self_p, target_p, reduction)
+                # result: reduce_loss(mse_loss_backward(self_t - target_t, self_p, target_p, 0), reduction)
+                result_tangent = reduce_loss(ops.mse_loss_backward(self_t - target_t, self_p, target_p, 0), reduction)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -156,11 +168,11 @@ def mse_loss_backward(grad_output, self, target, reduction):
                     self_t = zeros_for(self)
                 if target_t is None:
                     target_t = zeros_for(target)
-                grad_output_p = grad_output
                 self_p = self
                 target_p = target
-                # result: mse_loss_backward_jvp(grad_output_t, self_t, target_t, grad_output_p, self_p, target_p, reduction)
-                result_tangent = mse_loss_backward_jvp(grad_output_t, self_t, target_t, grad_output_p, self_p, target_p, reduction)
+                grad_output_p = grad_output
+                # result: mse_loss_backward(grad_output_t, self_p, target_p, reduction) + 2 * over_count((self_t - target_t) * grad_output_p, self_p, target_p, reduction)
+                result_tangent = ops.mse_loss_backward(grad_output_t, self_p, target_p, reduction) + 2 * over_count((self_t - target_t) * grad_output_p, self_p, target_p, reduction)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -172,6 +184,926 @@ def mse_loss_backward(grad_output, self, target, reduction):
 _MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
     'mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction)',
     mse_loss_backward,
+),))
+
+
+def l1_loss(input, target, reduction=None):
+    """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _L1_LOSS(input, target, reduction)
+    if reduction.__class__ is not int:
+        return _L1_LOSS(input, target, reduction)
+    return composite_loss.l1_loss(input, target, reduction)
+
+
+_L1_LOSS = GuardedOverload("l1_loss", ((
+    'l1_loss(Tensor self, Tensor target, int reduction=Mean)',
+    l1_loss,
+),))
+
+
+def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
+    """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SMOOTH_L1_LOSS(input, target, reduction, beta, out=out)
+    if reduction.__class__ is not int or beta.__class__ is not float:
+        return _SMOOTH_L1_LOSS(input, target, reduction, beta, out=out)
+    if out is not None:
+        return write_out(smooth_l1_loss, (input, target, reduction, beta), out)
+    result_ = kernels_loss.smooth_l1_loss(self_, target_, reduction, beta)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            fn = new(SmoothL1LossBackward0)
+            fn.next_edges = (edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            fn.saved_beta = beta
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        target_t = target._tangent
+        if self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = input
+                target_p = target
+                # result: reduce_loss(smooth_l1_loss_backward(self_t - target_t, self_p, target_p, 0, beta), reduction)
+                result_tangent = reduce_loss(ops.smooth_l1_loss_backward(self_t - target_t, self_p, target_p, 0, beta), reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", ((
+    'smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0, *, Tensor? out=None)',
+    smooth_l1_loss,
+),))
+
+
+def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
+    """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor"""
+    try:
+        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SMOOTH_L1_LOSS_BACKWARD(grad_output, self, target, reduction, beta)
+    if reduction.__class__ is not int or beta.__class__ is not float:
+        return _SMOOTH_L1_LOSS_BACKWARD(grad_output, self, target, reduction, beta)
+    result_ = kernels_loss.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_target = edge_target is not NO_EDGE
+            fn = new(SmoothL1LossBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_target else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            fn.saved_beta = beta
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        target_t = target._tangent
+        if grad_output_t is not None or self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = self
+                target_p = target
+                grad_output_p = grad_output
+                # result: smooth_l1_loss_backward(grad_output_t, self_p, target_p, reduction, beta) + smooth_l1_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, beta)
+                result_tangent = ops.smooth_l1_loss_backward(grad_output_t, self_p, target_p, reduction, beta) + smooth_l1_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, beta)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
+    'smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta)',
+    smooth_l1_loss_backward,
+),))
+
+
+def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
+    """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HUBER_LOSS(input, target, reduction, delta, out=out)
+    if reduction.__class__ is not int or delta.__class__ is not float:
+        return _HUBER_LOSS(input, target, reduction, delta, out=out)
+    if out is not None:
+        return write_out(huber_loss, (input, target, reduction, delta), out)
+    result_ = kernels_loss.huber_loss(self_, target_, reduction, delta)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            fn = new(HuberLossBackward0)
+            fn.next_edges = (edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            fn.saved_delta = delta
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        target_t = target._tangent
+        if self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = input
+                target_p = target
+                # result: reduce_loss(huber_loss_backward(self_t - target_t, self_p, target_p, 0, delta), reduction)
+                result_tangent = reduce_loss(ops.huber_loss_backward(self_t - target_t, self_p, target_p, 0, delta), reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HUBER_LOSS = GuardedOverload("huber_loss", ((
+    'huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0, *, Tensor? out=None)',
+    huber_loss,
+),))
+
+
+def huber_loss_backward(grad_output, self, target, reduction, delta):
+    """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor"""
+    try:
+        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _HUBER_LOSS_BACKWARD(grad_output, self, target, reduction, delta)
+    if reduction.__class__ is not int or delta.__class__ is not float:
+        return _HUBER_LOSS_BACKWARD(grad_output, self, target, reduction, delta)
+    result_ = kernels_loss.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_target = edge_target is not NO_EDGE
+            fn = new(HuberLossBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_target else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            fn.saved_delta = delta
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        target_t = target._tangent
+        if grad_output_t is not None or self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = self
+                target_p = target
+                grad_output_p = grad_output
+                # result: huber_loss_backward(grad_output_t, self_p, target_p, reduction, delta) + huber_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, delta)
+                result_tangent = ops.huber_loss_backward(grad_output_t, self_p, target_p, reduction, delta) + huber_double_backward((self_t - target_t) * grad_output_p, self_p, target_p, reduction, delta)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
+    'huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta)',
+    huber_loss_backward,
+),))
+
+
+def soft_margin_loss(input, target, reduction=None, *, out=None):
+    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SOFT_MARGIN_LOSS(input, target, reduction, out=out)
+    if reduction.__class__ is not int:
+        return _SOFT_MARGIN_LOSS(input, target, reduction, out=out)
+    if out is not None:
+        return write_out(soft_margin_loss, (input, target, reduction), out)
+    result_ = kernels_loss.soft_margin_loss(self_, target_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SoftMarginLossBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: reduce_loss(soft_margin_loss_backward(self_t, self_p, target, 0), reduction)
+                result_tangent = reduce_loss(ops.soft_margin_loss_backward(self_t, self_p, target, 0), reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
+    'soft_margin_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
+    soft_margin_loss,
+),))
+
+
+def soft_margin_loss_backward(grad_output, self, target, reduction):
+    """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
+    try:
+        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _SOFT_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction)
+    if reduction.__class__ is not int:
+        return _SOFT_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction)
+    result_ = kernels_loss.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(SoftMarginLossBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: soft_margin_loss_backward(grad_output_t, self_p, target, reduction) + soft_margin_double_backward(self_t * grad_output_p, self_p, target, reduction)
+                result_tangent = ops.soft_margin_loss_backward(grad_output_t, self_p, target, reduction) + soft_margin_double_backward(self_t * grad_output_p, self_p, target, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
+    'soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction)',
+    soft_margin_loss_backward,
+),))
+
+
+def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None):
+    """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BINARY_CROSS_ENTROPY(input, target, weight, reduction, out=out)
+    if reduction.__class__ is not int:
+        return _BINARY_CROSS_ENTROPY(input, target, weight, reduction, out=out)
+    if out is not None:
+        return write_out(binary_cross_entropy, (input, target, weight, reduction), out)
+    result_ = kernels_loss.binary_cross_entropy(self_, target_, weight_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            fn = new(BinaryCrossEntropyBackward0)
+            fn.next_edges = (edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_weight = save(weight)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        target_t = target._tangent
+        if self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = input
+                target_p = target
+                # result: bce_jvp(self_t, target_t, self_p, target_p, weight, reduction)
+                result_tangent = bce_jvp(self_t, target_t, self_p, target_p, weight, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
+    'binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, *, Tensor? out=None)',
+    binary_cross_entropy,
+),))
+
+
+def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=None):
+    """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    try:
+        grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self, target, weight, reduction)
+    if reduction.__class__ is not int:
+        return _BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self, target, weight, reduction)
+    result_ = kernels_loss.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            needs_target = edge_target is not NO_EDGE
+            fn = new(BinaryCrossEntropyBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_target else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_weight = save(weight)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        target_t = target._tangent
+        if grad_output_t is not None or self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = self
+                target_p = target
+                grad_output_p = grad_output
+                # result: binary_cross_entropy_backward(grad_output_t, self_p, target_p, weight, reduction) + bce_double_backward(self_t * grad_output_p, self_p, target_p, weight, reduction) + bce_double_backward_target(target_t * grad_output_p, self_p, target_p, weight, reduction)
+                result_tangent = ops.binary_cross_entropy_backward(grad_output_t, self_p, target_p, weight, reduction) + bce_double_backward(self_t * grad_output_p, self_p, target_p, weight, reduction) + bce_double_backward_target(target_t * grad_output_p, self_p, target_p, weight, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward", ((
+    'binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean)',
+    binary_cross_entropy_backward,
+),))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=None):
+    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_, weight_, pos_weight_ = input._array, target._array, None if weight is None else weight._array, None if pos_weight is None else pos_weight._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _BINARY_CROSS_ENTROPY_WITH_LOGITS(input, target, weight, pos_weight, reduction)
+    if reduction.__class__ is not int:
+        return _BINARY_CROSS_ENTROPY_WITH_LOGITS(input, target, weight, pos_weight, reduction)
+    result_ = kernels_loss.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_target = target._edge or gradient_edge(target)
+        if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
+            fn = new(BinaryCrossEntropyWithLogitsBackward0)
+            fn.next_edges = (edge_self, edge_target)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_weight = save(weight)
+            fn.saved_pos_weight = save(pos_weight)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        target_t = target._tangent
+        if self_t is not None or target_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if target_t is None:
+                    target_t = zeros_for(target)
+                self_p = input
+                target_p = target
+                # result: bce_with_logits_jvp(self_t, target_t, self_p, target_p, weight, pos_weight, reduction)
+                result_tangent = bce_with_logits_jvp(self_t, target_t, self_p, target_p, weight, pos_weight, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_logits", ((
+    'binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean)',
+    binary_cross_entropy_with_logits,
+),))
+
+
+def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None, *, out=None):
+    """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MULTI_MARGIN_LOSS(input, target, p, margin, weight, reduction, out=out)
+    if p.__class__ not in NUMBERS or margin.__class__ not in NUMBERS or reduction.__class__ is not int:
+        return _MULTI_MARGIN_LOSS(input, target, p, margin, weight, reduction, out=out)
+    if out is not None:
+        return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
+    result_ = kernels_loss.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MultiMarginLossBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_p = p
+            fn.saved_margin = margin
+            fn.saved_weight = save(weight)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # result: multi_margin_jvp(self_t, self_p, target, p, margin, weight, reduction)
+                result_tangent = multi_margin_jvp(self_t, self_p, target, p, margin, weight, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
+    'multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor? out=None)',
+    multi_margin_loss,
+),))
+
+
+def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=None):
+    """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    try:
+        grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _MULTI_MARGIN_LOSS_BACKWARD(grad_output, self, target, p, margin, weight, reduction)
+    if p.__class__ not in NUMBERS or margin.__class__ not in NUMBERS or reduction.__class__ is not int:
+        return _MULTI_MARGIN_LOSS_BACKWARD(grad_output, self, target, p, margin, weight, reduction)
+    result_ = kernels_loss.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("multi_margin_loss_backward", (grad_output, self, target, weight,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
+    'multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean)',
+    multi_margin_loss_backward,
+),))
+
+
+def multilabel_margin_loss(input, target, reduction=None, *, out=None):
+    """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MULTILABEL_MARGIN_LOSS(input, target, reduction, out=out)
+    if reduction.__class__ is not int:
+        return _MULTILABEL_MARGIN_LOSS(input, target, reduction, out=out)
+    if out is not None:
+        return write_out(multilabel_margin_loss, (input, target, reduction), out)
+    return composite_loss.multilabel_margin_loss(input, target, reduction)
+
+
+_MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
+    'multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
+    multilabel_margin_loss,
+),))
+
+
+def multilabel_margin_loss_forward(input, target, reduction):
+    """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MULTILABEL_MARGIN_LOSS_FORWARD(input, target, reduction)
+    if reduction.__class__ is not int:
+        return _MULTILABEL_MARGIN_LOSS_FORWARD(input, target, reduction)
+    output_, is_target_ = kernels_loss.multilabel_margin_loss_forward(self_, target_, reduction)
+    output = None if output_ is None else ops.wrap(output_)
+    is_target = None if is_target_ is None else ops.wrap(is_target_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MultilabelMarginLossBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (output_.shape, output_.dtype)
+            output._edge = (fn, 0)
+            fn.saved_is_target = SavedVariable(is_target, None)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = input
+                # output: multilabel_margin_jvp(self_t, self_p, target, reduction, is_target)
+                output_tangent = multilabel_margin_jvp(self_t, self_p, target, reduction, is_target)
+            finally:
+                state.flags = flags
+            set_tangent(output, output_tangent)
+    if flags & INFERENCE:
+        mark_inference((output, is_target,))
+    return multilabel_margin_loss_forward_result((output, is_target))
+
+
+_MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forward", ((
+    'multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction)',
+    multilabel_margin_loss_forward,
+),))
+
+
+def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
+    """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor"""
+    try:
+        grad_output_, self_, target_, is_target_ = grad_output._array, self._array, target._array, is_target._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction, is_target)
+    if reduction.__class__ is not int:
+        return _MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction, is_target)
+    result_ = kernels_loss.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("multilabel_margin_loss_backward", (grad_output, self, target, is_target,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backward", ((
+    'multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target)',
+    multilabel_margin_loss_backward,
+),))
+
+
+def kl_div(input, target, reduction=None, *, log_target=False):
+    """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _KL_DIV(input, target, reduction, log_target=log_target)
+    if reduction.__class__ is not int or log_target.__class__ is not bool:
+        return _KL_DIV(input, target, reduction, log_target=log_target)
+    return composite_loss.kl_div(input, target, reduction, log_target)
+
+
+_KL_DIV = GuardedOverload("kl_div", ((
+    'kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False)',
+    kl_div,
+),))
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""
+    try:
+        input_, target_ = input._array, target._array
+    except AttributeError:
+        input_ = None
+    if input_ is None:
+        return _POISSON_NLL_LOSS(input, target, log_input, full, eps, reduction)
+    if log_input.__class__ is not bool or full.__class__ is not bool or eps.__class__ is not float or reduction.__class__ is not int:
+        return _POISSON_NLL_LOSS(input, target, log_input, full, eps, reduction)
+    return composite_loss.poisson_nll_loss(input, target, log_input, full, eps, reduction)
+
+
+_POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
+    'poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction)',
+    poisson_nll_loss,
+),))
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=None):
+    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor"""
+    try:
+        input1_, input2_, target_ = input1._array, input2._array, target._array
+    except AttributeError:
+        input1_ = None
+    if input1_ is None:
+        return _MARGIN_RANKING_LOSS(input1, input2, target, margin, reduction)
+    if margin.__class__ is not float or reduction.__class__ is not int:
+        return _MARGIN_RANKING_LOSS(input1, input2, target, margin, reduction)
+    return composite_loss.margin_ranking_loss(input1, input2, target, margin, reduction)
+
+
+_MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
+    'margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
+    margin_ranking_loss,
+),))
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=None):
+    """hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor"""
+    try:
+        self_, target_ = input._array, target._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _HINGE_EMBEDDING_LOSS(input, target, margin, reduction)
+    if margin.__class__ is not float or reduction.__class__ is not int:
+        return _HINGE_EMBEDDING_LOSS(input, target, margin, reduction)
+    return composite_loss.hinge_embedding_loss(input, target, margin, reduction)
+
+
+_HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
+    'hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean)',
+    hinge_embedding_loss,
+),))
+
+
+def cosine_similarity(x1, x2, dim, eps):
+    """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
+    return composite_loss.cosine_similarity(x1, x2, dim, eps)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=None):
+    """cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor"""
+    try:
+        input1_, input2_, target_ = input1._array, input2._array, target._array
+    except AttributeError:
+        input1_ = None
+    if input1_ is None:
+        return _COSINE_EMBEDDING_LOSS(input1, input2, target, margin, reduction)
+    if margin.__class__ is not float or reduction.__class__ is not int:
+        return _COSINE_EMBEDDING_LOSS(input1, input2, target, margin, reduction)
+    return composite_loss.cosine_embedding_loss(input1, input2, target, margin, reduction)
+
+
+_COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
+    'cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
+    cosine_embedding_loss,
+),))
+
+
+def pairwise_distance(x1, x2, p, eps, keepdim):
+    """pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor"""
+    return composite_loss.pairwise_distance(x1, x2, p, eps, keepdim)
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction=None):
+    """triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor"""
+    try:
+        anchor_, positive_, negative_ = anchor._array, positive._array, negative._array
+    except AttributeError:
+        anchor_ = None
+    if anchor_ is None:
+        return _TRIPLET_MARGIN_LOSS(anchor, positive, negative, margin, p, eps, swap, reduction)
+    if margin.__class__ is not float or p.__class__ is not float or eps.__class__ is not float or swap.__class__ is not bool or reduction.__class__ is not int:
+        return _TRIPLET_MARGIN_LOSS(anchor, positive, negative, margin, p, eps, swap, reduction)
+    return composite_loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
+
+
+_TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
+    'triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean)',
+    triplet_margin_loss,
 ),))
 
 
@@ -308,8 +1240,8 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             state.flags = flags & ~FORWARD_AD
             try:
                 self_p = self
-                # result: nll_loss_backward_jvp(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
-                result_tangent = nll_loss_backward_jvp(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
+                # result: nll_loss_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
+                result_tangent = ops.nll_loss_backward(grad_output_t, self_p, target, weight, reduction, ignore_index, total_weight)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -2,7 +2,131 @@
 
 from __future__ import annotations
 
+import math
+
 from .. import _operators as ops
+from ..autograd.grad_mode import no_grad
+from ..dtype import promote_types, scalar_type_name
+
+
+def reduced(losses, reduction):
+    """Losses of all elements, their mean or their sum."""
+    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
+
+
+def l1_loss(self, target, reduction=1):
+    """|self - target|, reduced."""
+    return reduced((self - target).abs(), reduction)
+
+
+def multilabel_margin_loss(self, target, reduction=1):
+    """The margin loss of several labels; see `multilabel_margin_loss_forward`."""
+    return ops.multilabel_margin_loss_forward(self, target, reduction)[0]
+
+
+def kl_div(self, target, reduction=1, log_target=False):
+    """target * (log(target) - self), reduced; `target` holds logarithms with `log_target`.
+
+    Raises:
+        RuntimeError: for integers or complex numbers.
+    """
+    for tensor in (self, target):
+        if tensor.is_complex():
+            raise RuntimeError("kl_div: Complex inputs not supported.")
+        if not tensor.is_floating_point():
+            raise RuntimeError("kl_div: Integral inputs not supported.")
+    losses = target.exp() * (target - self) if log_target else target.xlogy(target) - target * self
+    return reduced(losses, reduction)
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi * t) / 2 where
+    t > 1. Reduced."""
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        losses = losses + stirling.masked_fill(target <= 1, 0)
+    return reduced(losses, reduction)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+    """max(0, -target * (input1 - input2) + margin), reduced."""
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
+    """self for the target 1, max(0, margin - self) for -1, their sum for others; reduced."""
+    zeros = ops.zeros_like(self)
+    away = (ops.full_like(self, margin) - self).clamp_min(0)
+    return reduced(ops.where(target != 1, away, zeros) + ops.where(target != -1, self, zeros), reduction)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-08):
+    """sum(x1 * x2) along `dim`, over their norms, each at least `eps`; shapes broadcast.
+
+    Raises:
+        RuntimeError: unless the common dtype is a real floating one.
+    """
+    dtype = promote_types(x1.dtype, x2.dtype)
+    if not dtype.is_floating_point:
+        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
+                           f"{scalar_type_name(dtype)}")
+    x1, x2 = ops.broadcast_tensors((x1.to(dtype), x2.to(dtype)))
+    return (_normalized(x1, dim, eps) * _normalized(x2, dim, eps)).sum([dim])
+
+
+def _normalized(x, dim, eps):
+    norm = ops.linalg_vector_norm(x, 2, [dim], True).clone()
+    with no_grad():  # a bound that holds has no gradient of its own
+        norm.clamp_(min=eps)
+    return x / norm
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1; reduced.
+
+    Args:
+        input1, input2: (n, d), or (d,).
+        target: (n,), or ().
+
+    Raises:
+        RuntimeError: if the numbers of dimensions do not fit.
+    """
+    ndim = target.dim()
+    if ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if input1.dim() != ndim + 1 or input2.dim() != ndim + 1:
+        raise RuntimeError(f"{ndim}D target tensor expects {ndim + 1}D input tensors, but found inputs with sizes "
+                           f"{list(input1.shape)} and {list(input2.shape)}.")
+    products = (input1 * input2).sum([ndim])
+    squares = [(x * x).sum([ndim]) + 1e-12 for x in (input1, input2)]
+    cosine = products / (squares[0] * squares[1]).sqrt()
+    zeros = ops.zeros_like(cosine)
+    near = ops.where(target == 1, ops.ones_like(cosine) - cosine, zeros)
+    return reduced(near + ops.where(target == -1, (cosine - margin).clamp_min(0), zeros), reduction)
+
+
+def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
+    """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast."""
+    return (x1 - x2 + eps).norm(p, [max(x1.dim(), x2.dim()) - 1], keepdim)
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
+    """max(0, |anchor - positive| - |anchor - negative| + margin), reduced; `swap` takes the negative's distance from the
+    positive where that is smaller.
+
+    Raises:
+        RuntimeError: unless all have as many dimensions.
+    """
+    a, b, c = anchor.dim(), positive.dim(), negative.dim()
+    if not a == b == c:
+        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+                           f"but got: anchor {a}D, positive {b}D, and negative {c}D inputs")
+    near = ops.pairwise_distance(anchor, positive, p, eps)
+    far = ops.pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = ops.minimum(far, ops.pairwise_distance(positive, negative, p, eps))
+    return reduced((near + margin - far).clamp_min(0), reduction)
 
 
 def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
@@ -61,7 +185,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
         RuntimeError: for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index with
             probabilities.
     """
-    by_probability = self.shape == target.shape and not (ndim_is_zero(self) and not target.is_floating_point())
+    by_probability = self.shape == target.shape
     if by_probability:
         _check_probabilities(target, ignore_index)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -75,14 +199,8 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
     return ops.nll_loss_nd(logs, target, weight, reduction, ignore_index)
 
 
-def ndim_is_zero(tensor) -> bool:
-    return tensor._array.ndim == 0
-
-
 def _check_probabilities(target, ignore_index) -> None:
     if not target.is_floating_point():
-        from ..dtype import scalar_type_name
-
         raise RuntimeError("Expected floating point type for target with class probabilities, got "
                            f"{scalar_type_name(target.dtype)}")
     if ignore_index >= 0:

@@ -46,10 +46,19 @@ def log_softmax_backward_output(grad, grad_output, output, dim):
     return -(grad_output.sum([dim], True) * ops.exp(output) * grad)
 
 
-def prelu_backward_input(grad, grad_output, self):
-    """The derivative of the gradients of PReLU for its weight (or input), `grad` for its input's (or weight's): both have
-    a term that is the product of weight, or input, and grad_output where the input is negative."""
-    return ops.zeros_like(self) if grad is None else ops.where(self >= 0, 0, grad_output * grad)
+def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
+    """The derivatives of PReLU's gradients, g * w for x and g * x for w where x < 0 (g and 0 elsewhere), for g, x and w.
+
+    An undefined gradient of one of them counts as zeros, and gives zeros.
+    """
+    positive = self >= 0
+    below = for_self * weight if for_self is not None else 0
+    if for_weight is not None:
+        below = below + for_weight * self
+    above = 0 if for_self is None else for_self
+    self_grad = ops.zeros_like(self) if for_weight is None else ops.where(positive, 0, grad_output * for_weight)
+    weight_grad = ops.zeros_like(self) if for_self is None else ops.where(positive, 0, grad_output * for_self)
+    return ops.where(positive, above, below), self_grad, weight_grad
 
 
 # Second derivatives of elementwise functions, at `x`. With them, f'(x) * g has the derivative f''(x) * g for x.

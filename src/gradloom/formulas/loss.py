@@ -7,43 +7,105 @@ from .. import _operators as ops
 
 def reduce_loss(losses, reduction):
     """Losses of all elements, their mean or their sum."""
-    return losses if reduction == 0 else ops.mean(losses) if reduction == 1 else losses.sum()
+    return losses if reduction == 0 else ops.mean(losses) if reduction == 1 else ops.sum(losses)
 
 
-def loss_scale(reduction, count):
-    """What a reduction multiplies the sum of losses by."""
-    return 1.0 / count if reduction == 1 and count else 1.0
+def over_count(grad, self, target, reduction):
+    """`grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean."""
+    if reduction != 1:
+        return grad
+    count = self.numel() if self.shape == target.shape else ops.broadcast_tensors((self, target))[0].numel()
+    return grad / count if count else grad
 
 
-def loss_numel(self, target):
-    """The number of elements of the loss of two tensors, which broadcast."""
-    if self.shape == target.shape:
-        return self.numel()
-    return ops.add(self.detach(), target.detach()).numel()
+def smooth_l1_double_backward(grad, self, target, reduction, beta):
+    """`grad` times the second derivative: 1 / beta where |self - target| < beta, 0 elsewhere."""
+    inner = ops.abs(self - target) < beta
+    return over_count(ops.where(inner, grad / beta, 0) if beta else grad * 0, self, target, reduction)
 
 
-def mse_loss_backward_grad_output(grad, self, target, reduction):
-    """The adjoint of grad_output -> 2 * (self - target) * grad_output, reduced as the loss was."""
-    products = 2.0 * (self - target) * grad
-    return reduce_loss(products, reduction)
+def huber_double_backward(grad, self, target, reduction, delta):
+    """`grad` times the second derivative: 1 where |self - target| < delta, 0 elsewhere."""
+    return over_count(ops.where(ops.abs(self - target) < delta, grad, 0), self, target, reduction)
 
 
-def mse_loss_backward_self(grad, self, target, reduction):
-    """The derivative of 2 * (self - target) for self, applied to `grad`."""
-    return grad * (2.0 * loss_scale(reduction, loss_numel(self, target)))
+def soft_margin_double_backward(grad, self, target, reduction):
+    """`grad` times the second derivative of log(1 + exp(-t * x)): t * t * s * (1 - s), s = sigmoid(t * x)."""
+    s = ops.sigmoid(target * self)
+    return over_count(grad * target * target * s * (1.0 - s), self, target, reduction)
 
 
-def mse_loss_backward_jvp(grad_t, self_t, target_t, grad_output, self, target, reduction):
-    """The tangent of 2 * (self - target) * grad_output * scale."""
-    scale = 2.0 * loss_scale(reduction, loss_numel(self, target))
-    return (grad_t * (self - target) + grad_output * (self_t - target_t)) * scale
+# --- binary cross entropy ---------------------------------------------------------------------------------------
 
 
-def nll_loss_backward_jvp(grad_t, self, target, weight, reduction, ignore_index, total_weight):
-    """nll_loss_backward is linear in grad_output: its tangent is itself on the tangent."""
-    return ops.nll_loss_backward(grad_t, self, target, weight, reduction, ignore_index, total_weight)
+def _weighted(grad, self, target, weight, reduction):
+    return over_count(grad if weight is None else grad * weight, self, target, reduction)
 
 
-def mse_loss_jvp(self_t, target_t, self, target, reduction):
-    """The tangent of (self - target) ** 2, reduced."""
-    return reduce_loss((self - target) * (self_t - target_t) * 2.0, reduction)
+def bce_target_backward(grad, self, target, weight, reduction):
+    """The derivative for the target: log(1 - x) - log(x), with logarithms not below -100."""
+    slope = ops.clamp(ops.log1p(-self), -100) - ops.clamp(ops.log(self), -100)
+    return _weighted(grad * slope, self, target, weight, reduction)
+
+
+def bce_jvp(self_t, target_t, self, target, weight, reduction):
+    """The tangent of the reduced loss."""
+    tangent = ops.binary_cross_entropy_backward(self_t, self, target, weight, 0)
+    return reduce_loss(tangent + bce_target_backward(target_t, self, target, weight, 0), reduction)
+
+
+def bce_double_backward(grad, self, target, weight, reduction):
+    """`grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) ** 2."""
+    variance = ops.clamp(self - self * self, 1e-12)
+    slope = (self * self - 2.0 * self * target + target) / (variance * variance)
+    return _weighted(grad * slope, self, target, weight, reduction)
+
+
+def bce_double_backward_target(grad, self, target, weight, reduction):
+    """`grad` times the derivative of (x - t) / (x - x * x) for t: -1 / (x - x * x)."""
+    return _weighted(-grad / ops.clamp(self - self * self, 1e-12), self, target, weight, reduction)
+
+
+def bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction):
+    """The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t."""
+    if pos_weight is None:
+        slope = ops.sigmoid(self) - target
+    else:
+        positive = pos_weight * target
+        slope = (1.0 - target + positive) * ops.sigmoid(self) - positive
+    return _weighted(grad * slope, self, target, weight, reduction)
+
+
+def bce_with_logits_target_backward(grad, self, target, weight, pos_weight, reduction):
+    """The derivative for t: -x; with a positive weight w, log(1 - s) - w * log(s), s = sigmoid(x)."""
+    if pos_weight is None:
+        slope = -self
+    else:
+        slope = ops.log_sigmoid(-self) - pos_weight * ops.log_sigmoid(self)
+    return _weighted(grad * slope, self, target, weight, reduction)
+
+
+def bce_with_logits_jvp(self_t, target_t, self, target, weight, pos_weight, reduction):
+    """The tangent of the reduced loss."""
+    tangent = bce_with_logits_backward(self_t, self, target, weight, pos_weight, 0)
+    return reduce_loss(tangent + bce_with_logits_target_backward(target_t, self, target, weight, pos_weight, 0), reduction)
+
+
+# --- margins between classes ------------------------------------------------------------------------------------
+
+
+def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):
+    """The tangent of the reduced loss: products of each sample's gradient with its tangent."""
+    slope = ops.multi_margin_loss_backward(ops.ones_like(target, dtype=self.dtype), self, target, p, margin, weight, 0)
+    return reduce_loss(_over_classes(slope * tangent, target.shape), reduction)
+
+
+def multilabel_margin_jvp(tangent, self, target, reduction, is_target):
+    """The tangent of the reduced loss: products of each sample's gradient with its tangent."""
+    ones = ops.ones(self.shape[:-1], dtype=self.dtype)
+    slope = ops.multilabel_margin_loss_backward(ones, self, target, 0, is_target)
+    return reduce_loss(_over_classes(slope * tangent, self.shape[:-1]), reduction)
+
+
+def _over_classes(products, shape):
+    return ops.sum(products, [-1]).reshape(shape) if products.dim() else products.reshape(shape)

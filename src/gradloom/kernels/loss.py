@@ -1,239 +1,194 @@
 """Losses.
 
-A reduction is a number: 0 gives a loss for each element, 1 their mean, 2 their sum.
+A reduction is a number: 0 gives a loss for each element, 1 their mean, 2 their sum. Negative log likelihoods are in
+_nll.py, losses of margins between classes in _margin.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ._loss_inputs import MEAN, NONE, SUM, loss_inputs, mean_of, narrow, reduce
+from ._margin import (  # noqa: F401
+    multi_margin_loss, multi_margin_loss_backward, multilabel_margin_loss_backward, multilabel_margin_loss_forward)
+from ._nll import nll_loss2d_backward, nll_loss2d_forward, nll_loss_backward, nll_loss_forward  # noqa: F401
 from ._precision import widen
-
-NONE, MEAN, SUM = range(3)
+from ._refuse import not_implemented
 
 
 def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.ndarray:
     """(self - target) ** 2, reduced; shapes broadcast."""
     dtype, x, y = loss_inputs(self, target, "mse_cpu")
-    d = np.subtract(x, y)
+    d = np.asarray(np.subtract(x, y))
     if reduction == NONE:
         return narrow(np.multiply(d, d), dtype)
     flat = d.reshape(-1)
-    total = np.asarray(np.dot(flat, flat))
-    return narrow(total if reduction == SUM else _over(total, d.size), dtype)
+    total = np.dot(flat, flat)
+    return narrow(total if reduction == SUM else mean_of(total, d.size), dtype)
 
 
 def mse_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
     """2 * (self - target) * grad_output, divided by the number of elements if the loss was their mean."""
     dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out")
     d = np.asarray(np.subtract(x, y))
-    d *= 2.0 / d.size if reduction == MEAN and d.size else 2.0
-    return narrow(np.multiply(d, widen(grad_output)), dtype)
+    return _chain(grad_output, d, reduction, dtype, 2.0)
 
 
-def loss_inputs(self, target, name) -> tuple:
-    """The common dtype of a loss's inputs, and the inputs in the type to compute in.
-
-    Raises:
-        NotImplementedError: if that dtype is not a real floating one.
-    """
-    if self.dtype is target.dtype:
-        dtype = self.dtype
-    else:
-        from ..dtype import promote_types
-
-        dtype = promote_types(TYPE_OF[self.dtype], TYPE_OF[target.dtype]).numpy
-        self, target = self.astype(dtype, copy=False), target.astype(dtype, copy=False)
-    if dtype.kind not in "fV":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_type_name(TYPE_OF[dtype])}'")
-    return dtype, widen(self), widen(target)
+def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
+    """factor * slope * grad_output, over the number of elements for a mean; `slope` is overwritten."""
+    if reduction == MEAN and slope.size:
+        factor /= slope.size
+    if factor != 1.0:
+        slope *= slope.dtype.type(factor)
+    grad = widen(grad_output)
+    if grad.dtype is slope.dtype and grad.shape in ((), slope.shape):
+        slope *= grad
+        return narrow(slope, dtype)
+    return narrow(np.multiply(slope, grad), dtype)
 
 
-def narrow(found, dtype: np.dtype) -> np.ndarray:
-    """What was computed, as an array of a dtype."""
-    if found.__class__ is not np.ndarray:
-        found = np.asarray(found)
-    return found if found.dtype is dtype else found.astype(dtype)
-
-
-def _over(total: np.ndarray, count: int) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.asarray(total / total.dtype.type(count))
-
-
-def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
-    """Losses of all elements, their mean or their sum, in a dtype."""
-    if reduction == NONE:
-        return narrow(losses, dtype)
-    total = losses.sum()
-    return narrow(total if reduction == SUM else _over(total, losses.size), dtype)
-
-
-# --- negative log likelihood ------------------------------------------------------------------------------------
-
-def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
-    """-weight[target] * self[target], reduced, and the sum of the weights that took part in it.
-
-    Args:
-        self: (n, classes) or (classes,), log-probabilities.
-        target: (n,) or (), int64 or uint8.
-        weight: (classes,) or None for ones.
-        reduction: the mean is relative to the sum of the weights.
-        ignore_index: a target whose loss is 0 and whose weight does not count.
+def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0) -> np.ndarray:
+    """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced.
 
     Raises:
-        IndexError: for a target that is no class.
-        RuntimeError: if shapes or dtypes do not fit.
+        RuntimeError: for a negative beta.
     """
-    _check_nll(self, target, weight)
-    if self.ndim == 1:
-        x, classes = self.reshape(1, -1), target.reshape(1)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu")
+    if beta == 0:
+        return reduce(np.abs(x - y), reduction, dtype)
+    losses = _huber(x, y, beta)
+    losses /= losses.dtype.type(beta)
+    return reduce(losses, reduction, dtype)
+
+
+def _huber(x, y, delta) -> np.ndarray:
+    """m * (d - m / 2) with d = |x - y| and m = min(d, delta)."""
+    d = np.asarray(np.subtract(x, y))
+    np.abs(d, out=d)
+    m = np.asarray(np.minimum(d, d.dtype.type(delta)))
+    d -= d.dtype.type(0.5) * m
+    d *= m
+    return d
+
+
+def smooth_l1_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int,
+                            beta: float) -> np.ndarray:
+    """grad_output * clip((self - target) / beta, -1, 1), over the number of elements for a mean."""
+    dtype, x, y = loss_inputs(self, target, "smooth_l1_backward_cpu_out")
+    d = np.asarray(np.subtract(x, y))
+    if beta == 0:
+        d = np.asarray(np.where(d <= 0, d.dtype.type(-1), d.dtype.type(1)))
     else:
-        x, classes = self, target
-    classes, chosen = _targets(classes, x.shape[1], ignore_index)
-    losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
+        np.clip(d, d.dtype.type(-beta), d.dtype.type(beta), out=d)
+        d /= d.dtype.type(beta)
+    return _chain(grad_output, d, reduction, dtype)
+
+
+def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delta: float = 1.0) -> np.ndarray:
+    """d ** 2 / 2 where d = |self - target| is at most delta, delta * (d - delta / 2) elsewhere; reduced, in self's dtype.
+
+    Raises:
+        RuntimeError: unless delta is positive.
+    """
+    if not delta > 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _, x, y = loss_inputs(self, target, "huber_cpu")
+    return reduce(_huber(x, y, delta), reduction, self.dtype)
+
+
+def huber_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int,
+                        delta: float) -> np.ndarray:
+    """grad_output * clip(self - target, -delta, delta), over the number of elements for a mean."""
+    dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out")
+    d = np.asarray(np.subtract(x, y))
+    np.clip(d, d.dtype.type(-delta), d.dtype.type(delta), out=d)
+    return _chain(grad_output, d, reduction, dtype)
+
+
+def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.ndarray:
+    """log(1 + exp(-target * self)), reduced.
+
+    Raises:
+        RuntimeError: if target does not broadcast to self, or for integers.
+    """
+    if np.broadcast_shapes(self.shape, target.shape) != self.shape:
+        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                           f"{list(np.broadcast_shapes(self.shape, target.shape))}")
+    if self.dtype.kind in "iub":
+        from ..dtype import TYPE_OF, scalar_type_name
+
+        raise RuntimeError("result type Float can't be cast to the desired output type "
+                           f"{scalar_type_name(TYPE_OF[self.dtype])}")
+    losses = np.asarray(np.multiply(widen(self), widen(target)))
     np.negative(losses, out=losses)
-    weights = _weights(weight, classes if chosen is None else classes[chosen], losses)
-    if reduction == NONE:
-        if chosen is not None:
-            losses, kept = np.zeros(len(x), losses.dtype), losses
-            losses[chosen] = kept
-        return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
-    return _reduced_nll(losses, weights, reduction, self.dtype)
+    with np.errstate(all="ignore"):
+        np.exp(losses, out=losses)
+        np.log1p(losses, out=losses)
+    return reduce(losses, reduction, self.dtype)
 
 
-def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
-                      ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
-    """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0 elsewhere."""
-    found = np.zeros(self.shape, self.dtype)
-    x, classes = (found.reshape(1, -1), target.reshape(1)) if self.ndim == 1 else (found, target)
-    classes, chosen = _targets(classes, x.shape[1], ignore_index)
-    rows = np.arange(len(x)) if chosen is None else np.flatnonzero(chosen)
-    if chosen is not None:
-        classes = classes[chosen]
-    grad = widen(grad_output).reshape(-1)
-    if reduction == NONE and chosen is not None:
-        grad = grad[chosen]
-    grad = _scaled_gradient(grad, weight, classes, reduction, total_weight)
-    x[rows, classes] = grad
-    return found
+def soft_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
+    """-target * grad_output / (1 + exp(target * self)), over the number of elements for a mean."""
+    slope = np.asarray(np.multiply(widen(self), widen(target)))
+    with np.errstate(all="ignore"):
+        np.exp(slope, out=slope)
+        slope += 1
+        np.divide(widen(target), slope, out=slope)
+    return _chain(grad_output, slope, reduction, self.dtype, -1.0)
 
 
-def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
-    """`nll_loss_forward` of an image: self (n, classes, h, w), target (n, h, w)."""
-    _check_nll2d(self, target, weight)
-    classes, chosen = _targets(target, self.shape[1], ignore_index)
-    found = np.take_along_axis(self, _without_ignored(classes, chosen)[:, None], 1)[:, 0]
-    losses = widen(found)
-    losses = np.negative(losses, out=losses if losses is not found else None)
-    if chosen is not None and reduction != NONE:
-        losses, classes = losses[chosen], classes[chosen]
-    weights = _weights(weight, _without_ignored(classes, chosen if reduction == NONE else None), losses)
-    if reduction == NONE:
-        if chosen is not None:
-            losses[~chosen] = 0
-        return narrow(losses, self.dtype), np.zeros((), self.dtype)
-    return _reduced_nll(losses, weights, reduction, self.dtype)
-
-
-def nll_loss2d_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
-                        ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
-    """The gradient of `nll_loss2d_forward` for self."""
-    _check_nll2d(self, target, weight)
-    found = np.zeros(self.shape, self.dtype)
-    classes, chosen = _targets(target, self.shape[1], ignore_index)
-    safe = _without_ignored(classes, chosen)
-    grad = _scaled_gradient(widen(grad_output), weight, safe, reduction, total_weight)
-    grad = np.broadcast_to(grad, target.shape)
-    if chosen is not None:
-        grad = np.where(chosen, grad, 0)
-    np.put_along_axis(found, safe[:, None], grad[:, None].astype(self.dtype), 1)
-    return found
-
-
-def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
-    total = losses.sum()
-    total_weight = losses.size if weights is None else weights.sum()
-    if reduction == MEAN:
-        with np.errstate(all="ignore"):
-            total = total / total.dtype.type(total_weight)
-    return narrow(total, dtype), narrow(np.asarray(total_weight, losses.dtype), dtype)
-
-
-def _weights(weight, classes, losses):
-    """The weight of each target, or None; multiplied into `losses`."""
-    if weight is None:
-        return None
-    weights = widen(weight)[classes]
-    losses *= weights
-    return weights
-
-
-def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarray:
-    grad = -grad
-    if reduction == MEAN:
-        with np.errstate(all="ignore"):
-            grad /= widen(total_weight)
-    return grad if weight is None else grad * widen(weight)[classes]
-
-
-def _targets(target, count, ignore_index) -> tuple:
-    """Targets as int64, and which of them are not `ignore_index` (None if all).
+def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN) -> np.ndarray:
+    """-(t * log(x) + (1 - t) * log(1 - x)) with logarithms not below -100, times the weight; reduced.
 
     Raises:
-        IndexError: if one is not in range(count).
+        RuntimeError: if dtypes differ, or elements are outside [0, 1].
     """
-    classes = target if target.dtype.kind == "i" else target.astype(np.int64)
-    if classes.size == 0:
-        return classes, None
-    low, high = classes.min(), classes.max()
-    if low >= 0 and high < count and not low <= ignore_index <= high:
-        return classes, None
-    chosen = classes != ignore_index
-    wrong = classes[chosen & ((classes < 0) | (classes >= count))]
-    if wrong.size:
-        raise IndexError(f"Target {wrong[0]} is out of bounds.")
-    return classes, None if chosen.all() else chosen
-
-
-def _without_ignored(classes, chosen) -> np.ndarray:
-    return classes if chosen is None else np.where(chosen, classes, 0)
-
-
-def _check_nll(self, target, weight) -> None:
-    if not 1 <= self.ndim <= 2:
-        raise RuntimeError("input tensor should be 1D or 2D")
-    if target.ndim > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if not (self.ndim == 1 and target.ndim == 0) and self.shape[:1] != target.shape:
-        raise RuntimeError(f"size mismatch (got input: {list(self.shape)}, target: {list(target.shape)})")
-    _check_types(self, target, weight, self.shape[-1], "nll_loss_out_frame")
-
-
-def _check_nll2d(self, target, weight) -> None:
-    if target.ndim != 3:
-        raise RuntimeError("only batches of spatial targets supported (3D tensors) but got targets of dimension: "
-                           f"{target.ndim}")
-    if self.ndim != 4:
-        raise RuntimeError("only batches of spatial inputs supported (4D tensors), but got input of dimension: "
-                           f"{self.ndim}")
-    if self.shape[0] != target.shape[0] or self.shape[2:] != target.shape[1:]:
-        raise RuntimeError(f"size mismatch (got input: {list(self.shape)} , target: {list(target.shape)}")
-    _check_types(self, target, weight, self.shape[1], "nll_loss2d_forward_out_frame")
-
-
-def _check_types(self, target, weight, count, name) -> None:
-    if target.dtype.name not in ("int64", "uint8"):
-        raise RuntimeError("expected target dtype to be Long or Byte, but got "
-                           f"{scalar_type_name(TYPE_OF[target.dtype])}")
+    _check_same_type(self, target)
     if self.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_type_name(TYPE_OF[self.dtype])}'")
-    if weight is None:
-        return
-    if weight.shape != (count,):
-        raise RuntimeError(f"weight tensor should be defined either for all {count} classes or no classes but got "
-                           f"weight tensor of shape: {list(weight.shape)}")
-    if weight.dtype is not self.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
-                           f"{scalar_type_name(TYPE_OF[weight.dtype])}")
+        raise not_implemented("binary_cross_entropy", self)
+    x, t = widen(self), widen(target)
+    for name, values in (("input", x), ("target", t)):
+        if values.size and not (values.min() >= 0 and values.max() <= 1):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    with np.errstate(all="ignore"):
+        losses = np.maximum(np.log1p(-x), -100) * (t - 1)
+        losses -= t * np.maximum(np.log(x), -100)
+    if weight is not None:
+        losses = losses * widen(weight)
+    return reduce(losses, reduction, self.dtype)
+
+
+def _check_same_type(self, target) -> None:
+    if self.dtype is not target.dtype:
+        from ..dtype import TYPE_OF, scalar_type_name
+
+        raise RuntimeError(f"Found dtype {scalar_type_name(TYPE_OF[target.dtype])} but expected "
+                           f"{scalar_type_name(TYPE_OF[self.dtype])}")
+
+
+def binary_cross_entropy_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight=None,
+                                  reduction: int = MEAN) -> np.ndarray:
+    """grad_output * weight * (x - t) / (x * (1 - x)), over the number of elements for a mean."""
+    x, t = widen(self), widen(target)
+    slope = np.asarray(np.subtract(x, t))
+    slope /= np.maximum((1 - x) * x, x.dtype.type(1e-12))
+    if weight is not None:
+        slope *= widen(weight)
+    return _chain(grad_output, slope, reduction, self.dtype)
+
+
+def binary_cross_entropy_with_logits(self: np.ndarray, target: np.ndarray, weight=None, pos_weight=None,
+                                     reduction: int = MEAN) -> np.ndarray:
+    """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
+    dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu")
+    with np.errstate(all="ignore"):
+        losses = np.asarray(np.log1p(np.exp(-np.abs(x))))
+        losses -= np.minimum(x, x.dtype.type(0))
+    if pos_weight is not None:
+        losses = losses * (1 + (widen(pos_weight) - 1) * t)
+    losses = losses + (1 - t) * x
+    if weight is not None:
+        losses = losses * widen(weight)
+    return reduce(np.asarray(losses), reduction, np.asarray(losses).dtype if dtype.itemsize > 2 else dtype)

@@ -1,0 +1,48 @@
+"""What losses have in common: the type that they are computed in, and their reduction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, promote_types
+from ._precision import widen
+from ._refuse import not_implemented
+
+NONE, MEAN, SUM = range(3)
+
+
+def loss_inputs(self, target, name) -> tuple:
+    """The common dtype of a loss's inputs, and the inputs in the type to compute in.
+
+    Raises:
+        NotImplementedError: if that dtype is not a real floating one.
+    """
+    if self.dtype is target.dtype:
+        dtype = self.dtype
+    else:
+        dtype = promote_types(TYPE_OF[self.dtype], TYPE_OF[target.dtype]).numpy
+        self, target = self.astype(dtype, copy=False), target.astype(dtype, copy=False)
+    if dtype.kind not in "fV":
+        raise not_implemented(name, np.empty(0, dtype))
+    return dtype, widen(self), widen(target)
+
+
+def narrow(found, dtype: np.dtype) -> np.ndarray:
+    """What was computed, as an array of a dtype."""
+    if found.__class__ is not np.ndarray:
+        found = np.asarray(found)
+    return found if found.dtype is dtype else found.astype(dtype)
+
+
+def mean_of(total, count: int):
+    """A mean, from the sum: NaN for no elements."""
+    with np.errstate(all="ignore"):
+        return total / total.dtype.type(count)
+
+
+def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
+    """Losses of all elements, their mean or their sum, in a dtype."""
+    if reduction == NONE:
+        return narrow(losses, dtype)
+    total = losses.sum()
+    return narrow(total if reduction == SUM else mean_of(total, losses.size), dtype)

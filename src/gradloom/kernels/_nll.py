@@ -1,0 +1,177 @@
+"""Negative log likelihoods of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, scalar_type_name
+from ._loss_inputs import MEAN, NONE, narrow
+from ._precision import widen
+from ._refuse import not_implemented
+
+
+def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
+    """-weight[target] * self[target], reduced, and the sum of the weights that took part in it.
+
+    Args:
+        self: (n, classes) or (classes,), log-probabilities.
+        target: (n,) or (), int64 or uint8.
+        weight: (classes,) or None for ones.
+        reduction: the mean is relative to the sum of the weights.
+        ignore_index: a target whose loss is 0 and whose weight does not count.
+
+    Raises:
+        IndexError: for a target that is no class.
+        RuntimeError: if shapes or dtypes do not fit.
+    """
+    _check_nll(self, target, weight)
+    if self.ndim == 1:
+        x, classes = self.reshape(1, -1), target.reshape(1)
+    else:
+        x, classes = self, target
+    classes, chosen = _targets(classes, x.shape[1], ignore_index)
+    losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
+    np.negative(losses, out=losses)
+    weights = _weights(weight, classes if chosen is None else classes[chosen], losses)
+    if reduction == NONE:
+        if chosen is not None:
+            losses, kept = np.zeros(len(x), losses.dtype), losses
+            losses[chosen] = kept
+        return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
+    return _reduced_nll(losses, weights, reduction, self.dtype)
+
+
+def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
+                      ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
+    """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0 elsewhere."""
+    found = np.zeros(self.shape, self.dtype)
+    x, classes = (found.reshape(1, -1), target.reshape(1)) if self.ndim == 1 else (found, target)
+    classes, chosen = _targets(classes, x.shape[1], ignore_index)
+    rows = np.arange(len(x)) if chosen is None else np.flatnonzero(chosen)
+    if chosen is not None:
+        classes = classes[chosen]
+    grad = widen(grad_output).reshape(-1)
+    if reduction == NONE and chosen is not None:
+        grad = grad[chosen]
+    grad = _scaled_gradient(grad, weight, classes, reduction, total_weight)
+    x[rows, classes] = grad
+    return found
+
+
+def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
+    """`nll_loss_forward` of an image: self (n, classes, h, w), target (n, h, w)."""
+    _check_nll2d(self, target, weight)
+    classes, chosen = _targets(target, self.shape[1], ignore_index)
+    found = np.take_along_axis(self, _without_ignored(classes, chosen)[:, None], 1)[:, 0]
+    losses = widen(found)
+    losses = np.negative(losses, out=losses if losses is not found else None)
+    if chosen is not None and reduction != NONE:
+        losses, classes = losses[chosen], classes[chosen]
+    weights = _weights(weight, _without_ignored(classes, chosen if reduction == NONE else None), losses)
+    if reduction == NONE:
+        if chosen is not None:
+            losses[~chosen] = 0
+        return narrow(losses, self.dtype), np.zeros((), self.dtype)
+    return _reduced_nll(losses, weights, reduction, self.dtype)
+
+
+def nll_loss2d_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
+                        ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
+    """The gradient of `nll_loss2d_forward` for self."""
+    _check_nll2d(self, target, weight)
+    found = np.zeros(self.shape, self.dtype)
+    classes, chosen = _targets(target, self.shape[1], ignore_index)
+    safe = _without_ignored(classes, chosen)
+    grad = _scaled_gradient(widen(grad_output), weight, safe, reduction, total_weight)
+    grad = np.broadcast_to(grad, target.shape)
+    if chosen is not None:
+        grad = np.where(chosen, grad, 0)
+    np.put_along_axis(found, safe[:, None], grad[:, None].astype(self.dtype), 1)
+    return found
+
+
+def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
+    total = losses.sum()
+    total_weight = losses.size if weights is None else weights.sum()
+    if reduction == MEAN:
+        with np.errstate(all="ignore"):
+            total = total / total.dtype.type(total_weight)
+    return narrow(total, dtype), narrow(np.asarray(total_weight, losses.dtype), dtype)
+
+
+def _weights(weight, classes, losses):
+    """The weight of each target, or None; multiplied into `losses`."""
+    if weight is None:
+        return None
+    weights = widen(weight)[classes]
+    losses *= weights
+    return weights
+
+
+def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarray:
+    grad = -grad
+    if reduction == MEAN:
+        with np.errstate(all="ignore"):
+            grad /= widen(total_weight)
+    return grad if weight is None else grad * widen(weight)[classes]
+
+
+def _targets(target, count, ignore_index) -> tuple:
+    """Targets as int64, and which of them are not `ignore_index` (None if all).
+
+    Raises:
+        IndexError: if one is not in range(count).
+    """
+    classes = target if target.dtype.kind == "i" else target.astype(np.int64)
+    if classes.size == 0:
+        return classes, None
+    low, high = classes.min(), classes.max()
+    if low >= 0 and high < count and not low <= ignore_index <= high:
+        return classes, None
+    chosen = classes != ignore_index
+    wrong = classes[chosen & ((classes < 0) | (classes >= count))]
+    if wrong.size:
+        raise IndexError(f"Target {wrong[0]} is out of bounds.")
+    return classes, None if chosen.all() else chosen
+
+
+def _without_ignored(classes, chosen) -> np.ndarray:
+    return classes if chosen is None else np.where(chosen, classes, 0)
+
+
+def _check_nll(self, target, weight) -> None:
+    if not 1 <= self.ndim <= 2:
+        raise RuntimeError("input tensor should be 1D or 2D")
+    if target.ndim > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if not (self.ndim == 1 and target.ndim == 0) and self.shape[:1] != target.shape:
+        raise RuntimeError(f"size mismatch (got input: {list(self.shape)}, target: {list(target.shape)})")
+    _check_types(self, target, weight, self.shape[-1], "nll_loss_out_frame")
+
+
+def _check_nll2d(self, target, weight) -> None:
+    if target.ndim != 3:
+        raise RuntimeError("only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+                           f"{target.ndim}")
+    if self.ndim != 4:
+        raise RuntimeError("only batches of spatial inputs supported (4D tensors), but got input of dimension: "
+                           f"{self.ndim}")
+    if self.shape[0] != target.shape[0] or self.shape[2:] != target.shape[1:]:
+        raise RuntimeError(f"size mismatch (got input: {list(self.shape)} , target: {list(target.shape)}")
+    _check_types(self, target, weight, self.shape[1], "nll_loss2d_forward_out_frame")
+
+
+def _check_types(self, target, weight, count, name) -> None:
+    if target.dtype.name not in ("int64", "uint8"):
+        raise RuntimeError("expected target dtype to be Long or Byte, but got "
+                           f"{scalar_type_name(TYPE_OF[target.dtype])}")
+    if self.dtype.kind not in "fV":
+        raise not_implemented(name, self)
+    if weight is None:
+        return
+    if weight.shape != (count,):
+        raise RuntimeError(f"weight tensor should be defined either for all {count} classes or no classes but got "
+                           f"weight tensor of shape: {list(weight.shape)}")
+    if weight.dtype is not self.dtype:
+        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
+                           f"{scalar_type_name(TYPE_OF[weight.dtype])}")
