@@ -1243,13 +1243,13 @@ ENTRIES = {
         ('split(Tensor self, int[] split_size, int dim=0)', shape.split_sizes),
     ),
     "split_copy": (
-        ('split_copy(Tensor self, int split_size, int dim=0)', shape.split_copy_Tensor),
+        ('split_copy(Tensor self, int split_size, int dim=0, *, Tensor[]? out=None)', shape.split_copy_Tensor),
     ),
     "split_with_sizes": (
         ('split_with_sizes(Tensor self, int[] split_sizes, int dim=0)', shape.split_with_sizes),
     ),
     "split_with_sizes_copy": (
-        ('split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0)', shape.split_with_sizes_copy),
+        ('split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0, *, Tensor[]? out=None)', shape.split_with_sizes_copy),
     ),
     "squeeze": (
         ('squeeze(Tensor self)', shape.squeeze),
@@ -1325,7 +1325,7 @@ ENTRIES = {
         ('unbind(Tensor self, int dim=0)', shape.unbind_int),
     ),
     "unbind_copy": (
-        ('unbind_copy(Tensor self, int dim=0)', shape.unbind_copy_int),
+        ('unbind_copy(Tensor self, int dim=0, *, Tensor[]? out=None)', shape.unbind_copy_int),
     ),
     "unflatten": (
         ('unflatten(Tensor self, int dim, int[] sizes)', shape.unflatten_int),

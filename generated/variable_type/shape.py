@@ -2733,9 +2733,11 @@ def unbind_int(input, dim):
     return tuple(results)
 
 
-def unbind_copy_int(input, dim):
+def unbind_copy_int(input, dim, *, out=None):
     """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]"""
     self_ = input._array
+    if out is not None:
+        return write_out(unbind_copy_int, (input, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
     flags = state.flags
     if not flags & GRAD_OFF:
@@ -2805,9 +2807,11 @@ def split_Tensor(input, split_size, dim):
     return tuple(results)
 
 
-def split_copy_Tensor(input, split_size, dim):
+def split_copy_Tensor(input, split_size, dim, *, out=None):
     """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
     self_ = input._array
+    if out is not None:
+        return write_out(split_copy_Tensor, (input, split_size, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
     flags = state.flags
     if not flags & GRAD_OFF:
@@ -2915,9 +2919,11 @@ def split_with_sizes(input, split_sizes, dim):
     return tuple(results)
 
 
-def split_with_sizes_copy(input, split_sizes, dim):
+def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
     self_ = input._array
+    if out is not None:
+        return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
     if not flags & GRAD_OFF:

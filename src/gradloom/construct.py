@@ -10,6 +10,7 @@ from .autograd.node import NO_EDGE
 from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import TYPE_OF, default, dtype
+from .storage import rooted
 from .tensor import Tensor, new, wrap
 from .variants import require_gradient
 
@@ -166,7 +167,7 @@ def from_numpy(array):
         import warnings
         warnings.warn("The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
                       "converting it to a tensor.", UserWarning, stacklevel=2)
-    return wrap(array.view(np.ndarray))
+    return wrap(rooted(array.view(np.ndarray)))
 
 
 def as_tensor(data, dtype=None, device=None):

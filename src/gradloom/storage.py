@@ -11,9 +11,13 @@ import numpy as np
 
 def owner(array: np.ndarray) -> np.ndarray:
     """The ndarray that owns (or wraps) the memory that `array` looks at."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):  # None, a buffer, or what NumPy's as_strided puts between two arrays
+            base = getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
 
 
 def address(array: np.ndarray) -> int:
@@ -27,6 +31,22 @@ def extent(base: np.ndarray) -> tuple[int, int]:
         start = address(base)
         return start, start + base.nbytes
     return np.lib.array_utils.byte_bounds(base)
+
+
+def rooted(array: np.ndarray) -> np.ndarray:
+    """The same elements as an array that is its own owner: a storage that begins with them."""
+    if array.base is None:
+        return array
+    code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
+    return np.asarray(_Elements(array, code.str)).view(array.dtype)
+
+
+class _Elements:
+    """Presents an array to NumPy and keeps it alive, without showing it as the base."""
+
+    def __init__(self, array, code):
+        self.kept = array
+        self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
 
 
 def offset_in_elements(array: np.ndarray) -> int:
@@ -134,10 +154,17 @@ def flat(base: np.ndarray) -> np.ndarray:
 def _flat_in_gaps(base):
     order = sorted(range(base.ndim), key=lambda i: -base.strides[i])
     laid = base.transpose(order)
-    if not laid.flags.c_contiguous:
-        raise RuntimeError("the memory of this tensor has gaps and cannot be seen as a flat storage; "
-                           "make a contiguous copy first")
-    return laid.reshape(-1)
+    return laid.reshape(-1) if laid.flags.c_contiguous else np.asarray(_Extent(base))
+
+
+class _Extent:
+    """Presents all bytes between the first and the last element of an array, gaps included, to NumPy."""
+
+    def __init__(self, base):
+        self.base = base
+        start, end = extent(base)
+        self.__array_interface__ = {"data": (start, not base.flags.writeable), "shape": (end - start,),
+                                    "typestr": "|u1", "version": 3}
 
 
 def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:

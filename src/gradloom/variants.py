@@ -36,6 +36,9 @@ def write_out(wrapper, args, out, **keywords):
                            "one of the arguments requires grad.")
     if flags & FORWARD_AD and any(t._tangent is not None for t in (*_tensors(args), *outs)):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support forward mode AD.")
+    for target in outs:
+        for t in _tensors(args):
+            check_no_partial_overlap(target._array, t._array)
     state.flags = flags | GRAD_OFF
     try:
         found = wrapper(*args, **keywords)

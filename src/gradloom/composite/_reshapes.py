@@ -64,6 +64,8 @@ def sum_to_size(self, size):
     lead = len(shape) - len(size)
     if lead < 0 or any(n != m and m != 1 for n, m in zip(shape[max(lead, 0):], size, strict=False)):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
+    if not size:
+        return ops.sum(self)
     dims = tuple([d for d in range(len(shape)) if d < lead or (size[d - lead] == 1 and shape[d] != 1)])
     out = ops.sum(self, dims, True) if dims else self
     return ops.view(out, size) if lead else out

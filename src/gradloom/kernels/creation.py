@@ -161,6 +161,8 @@ def arange_start_step(start, end, step=1, dtype=None):
     if dtype is None:
         dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
+        if not int(step):
+            raise ValueError("step must be nonzero")
         if float not in map(type, (start, end, step)):
             return np.arange(int(start), int(end), int(step), dtype)
         count = ceil(length) if dtype.itemsize < 8 else -((int(end) - int(start)) // -int(step))
@@ -194,7 +196,10 @@ def linspace(start, end, steps, dtype=None):
 
 def _linspace(start, end, steps, dtype):
     """The values in a type to compute in; the second half is counted back from the end."""
-    work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else np.dtype(np.float32)
+    if dtype.kind in "iu":
+        start, end, work = int(start), int(end), np.dtype(np.float64)
+    else:
+        work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else np.dtype(np.float32)
     if steps < 2:
         return np.full((steps,), start, work)
     first, last = work.type(start), work.type(end)
@@ -214,8 +219,8 @@ def _space_dtype(start, end, steps, dtype):
 def logspace(start, end, steps, base=10.0, dtype=None):
     """`steps` values from base**start to base**end whose logarithms are evenly spaced."""
     dtype = _space_dtype(start, end, steps, dtype)
-    if steps == 1 and dtype.kind in "iu":
-        return number_as(base ** start, dtype).reshape(1)
+    if dtype.kind in "iu":
+        start, end = int(start), int(end)
     work = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
     return (np.asarray(base, work) ** _linspace(start, end, steps, work)).astype(dtype)
 

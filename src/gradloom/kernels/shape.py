@@ -64,13 +64,16 @@ __all__ = [
 
 def narrow_copy(self, dim, start, length):
     """A copy of `length` indices of a dimension from `start` on."""
-    if not self.ndim:
-        raise RuntimeError("narrow_copy() cannot be applied to a 0-dim tensor.")
-    if length < 0:
-        raise RuntimeError("narrow_copy(): length must be non-negative.")
     from ._dims import wrap_dim
+
+    if not self.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if dim >= self.ndim:
+        raise RuntimeError("Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.")
     size = self.shape[wrap_dim(dim, self.ndim)]
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
     begin = start + size if start < 0 else start
-    if not 0 <= begin <= size - length:
+    if length < 0 or begin > size - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return slice(self, dim, begin, begin + length).copy()

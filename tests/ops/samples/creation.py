@@ -1,0 +1,20 @@
+"""Samples of the creation operators whose arguments a schema says too little about."""
+
+from __future__ import annotations
+
+from .reduction import tensor
+from .shape import calls
+
+x, start, end = tensor(2, 3), tensor(), tensor(seed=1)
+
+SAMPLES = {
+    "empty_strided": calls(((2, 3), (1, 2)), ((0, 3), (3, 1))),
+    "empty_permuted": calls(((2, 3, 4), (0, 2, 1))),
+    "new_empty_strided": calls((x, (2, 3), (1, 2))),
+    "linspace.Tensor_Tensor": calls((start, end, 3)),
+    "linspace.Tensor_Scalar": calls((start, 2., 3)),
+    "linspace.Scalar_Tensor": calls((0., end, 3)),
+    "logspace.Tensor_Tensor": calls((start, end, 3)),
+    "logspace.Tensor_Scalar": calls((start, 2., 3, 2.)),
+    "logspace.Scalar_Tensor": calls((0., end, 1)),
+}
