@@ -60,8 +60,7 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ):
-        if any(is_tensor_of_many(beta) for beta in betas):
-            raise ValueError("Tensor betas must be 1-element")
+        _check_tensors(lr, betas, foreach, capturable)
         check_options(lr, weight_decay, eps, betas)
         check_implementation(foreach, fused, differentiable)
         defaults = {
@@ -157,6 +156,19 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+def _check_tensors(lr, betas, foreach, capturable):
+    """Raise ValueError for options given as tensors where numbers are needed."""
+    given = [isinstance(beta, gl.Tensor) for beta in betas]
+    if any(given) and not all(given):
+        raise ValueError("betas must be either both floats or both Tensors")
+    if any(is_tensor_of_many(beta) for beta in betas):
+        raise ValueError("Tensor betas must be 1-element")
+    if foreach and not capturable:
+        for name, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if isinstance(value, gl.Tensor):
+                raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
 
 
 def _adam(
