@@ -105,25 +105,24 @@ class LBFGS(Optimizer):
             return gradient.neg()
         changes, steps, inverses = state["old_dirs"], state["old_stps"], state["ro"]
         change, step = gradient - state["prev_flat_grad"], state["d"] * state["t"]
-        curvature = float(change.dot(step))
-        if curvature > 1e-10:
+        curvature = change.dot(step)
+        if float(curvature) > 1e-10:
             if len(changes) == history_size:
                 for history in (changes, steps, inverses):
                     history.pop(0)
             changes.append(change)
             steps.append(step)
             inverses.append(1.0 / curvature)
-            state["H_diag"] = curvature / float(change.dot(change))
+            state["H_diag"] = curvature / change.dot(change)
         direction = gradient.neg()
-        coefficients = [0.0] * len(changes)
+        coefficients = state["al"] = [None] * history_size
         for i in reversed(range(len(changes))):
-            coefficients[i] = float(steps[i].dot(direction)) * inverses[i]
-            direction.add_(changes[i], alpha=-coefficients[i])
+            coefficients[i] = steps[i].dot(direction) * inverses[i]
+            direction.add_(changes[i], alpha=-float(coefficients[i]))
         direction = direction * state["H_diag"]
         for i in range(len(changes)):
-            correction = float(changes[i].dot(direction)) * inverses[i]
-            direction.add_(steps[i], alpha=coefficients[i] - correction)
-        state["al"] = coefficients
+            correction = changes[i].dot(direction) * inverses[i]
+            direction.add_(steps[i], alpha=float(coefficients[i] - correction))
         return direction
 
     def _move(self, closure, state, loss, gradient, slope, last):
@@ -164,7 +163,7 @@ class LBFGS(Optimizer):
         for parameter in self._params:
             values = gl.view_as_real(parameter) if parameter.is_complex() else parameter
             stop = start + values.numel()
-            values.add_(direction[start:stop].view_as(values), alpha=length)
+            values.add_(direction.narrow(0, start, stop - start).view_as(values), alpha=length)
             start = stop
 
 

@@ -202,12 +202,17 @@ def poisson_nll_loss(
     return ops.poisson_nll_loss(input, target, log_input, full, eps, get_enum(reduction))
 
 
+def _is_one_where_different(shape, other):
+    """Whether a shape equals another except for one dimension, where it is 1."""
+    return len(shape) == len(other) and [a for a, b in zip(shape, other, strict=True) if a != b] == [1]
+
+
 def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
     """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
 
     Args:
-        var: a number, or a tensor of input's shape, or of it without (or with size one in) the last
-            dimension.
+        var: a number, or a tensor of input's shape, of it without the last dimension, or with one dimension
+            of size 1.
     """
     if not isinstance(var, gl.Tensor):
         var = gl.full(input.shape, var, dtype=input.dtype, device=input.device) if var >= 0 else None
@@ -216,7 +221,7 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6,
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1):
+        elif not _is_one_where_different(var.shape, input.shape):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
