@@ -29,9 +29,9 @@ class Verdict:
         return not self.new and not self.gone
 
 
-def load_known(path: Path = DEFAULT_PATH) -> Known:
-    """The list in a YAML file. Raises ValueError where it is not kind -> name -> stage -> reason."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+def load_known(path: Path | None = DEFAULT_PATH) -> Known:
+    """The list in a YAML file, or an empty one. ValueError for all but kind -> name -> stage -> reason."""
+    data = {} if path is None else yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     if not isinstance(data, dict) or set(data) - set(KINDS):
         raise ValueError(f"{path}: the top level must be {', '.join(KINDS)}")
     for kind, names in data.items():

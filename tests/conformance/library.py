@@ -116,18 +116,25 @@ class Library:
         return map_leaves(leaf, recorded)
 
     def tensor(self, record: TensorRecord) -> Any:
-        """A new tensor with the record's values, dtype, strides and requires_grad flag."""
-        array = record.array()
+        """A new tensor with the record's values, dtype, strides, storage and requires_grad flag."""
+        if record.owns_storage():
+            # Memory borrowed from NumPy cannot be resized, a copy's can.
+            tensor = self._from_numpy(record.array(), record.dtype).clone()
+        elif hasattr(self.Tensor, "as_strided"):
+            storage = self._from_numpy(record.flat.copy(), record.dtype)
+            tensor = storage.as_strided(record.shape, record.strides, record.offset)
+        else:
+            tensor = self._from_numpy(record.array(), record.dtype)
+        return tensor.requires_grad_() if record.requires_grad else tensor
+
+    def _from_numpy(self, array: np.ndarray, dtype: str) -> Any:
         try:
-            tensor = self.module.from_numpy(array)
+            return self.module.from_numpy(array)
         except TypeError:
-            if record.dtype != "bfloat16":
+            if dtype != "bfloat16":
                 raise
             # A library that does not know ml_dtypes' type gets the same bits as int16.
-            tensor = self.module.from_numpy(array.view(np.int16)).view(self.module.bfloat16)
-        if record.owns_storage():  # memory borrowed from NumPy cannot be resized
-            tensor = tensor.clone()
-        return tensor.requires_grad_() if record.requires_grad else tensor
+            return self.module.from_numpy(array.view(np.int16)).view(self.module.bfloat16)
 
     def array(self, tensor: Any) -> np.ndarray:
         """A tensor's values as an array of the NumPy dtype of the same name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,13 +84,14 @@ def _run_dtype(
             run_check(CHECKS[stage], case, stage, result)
 
 
+@dataclass
 class ModuleCase(Case):
     """A module with constructor arguments and one input. Calling it builds the module from one seed."""
 
-    constructor: tuple[tuple, dict]
-    training: bool
-    built: dict[Library, Any]  # by the last call
-    has_input: bool
+    constructor: tuple[tuple, dict] = ((), {})
+    training: bool = True
+    has_input: bool = True
+    built: dict[Library, Any] = field(init=False, default_factory=dict)  # by the last call
 
     @classmethod
     def of(
@@ -106,7 +108,7 @@ class ModuleCase(Case):
         )
         build = sample.constructor_input
         case.constructor = recorder.record((tuple(build.args), dict(build.kwargs)))
-        case.training, case.built, case.has_input = training, {}, given is not None
+        case.training, case.has_input = training, given is not None
         return case
 
     @property

@@ -81,9 +81,12 @@ class TensorRecord:
 
     def array(self) -> np.ndarray:
         """A fresh, writable array with this record's strides over its own copy of the storage."""
-        flat = self.flat.copy()
-        steps = tuple(s * flat.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat[self.offset :], self.shape, steps)
+        if not self.flat[self.offset :].size or 0 in self.shape:
+            return np.empty(self.shape, self.flat.dtype)
+        width = self.flat.itemsize
+        steps = tuple(stride * width for stride in self.strides)
+        # Not as_strided, which hides the storage behind an object that is no array.
+        return np.ndarray(self.shape, self.flat.dtype, self.flat.copy(), self.offset * width, steps)
 
     def owns_storage(self) -> bool:
         """Whether the tensor is contiguous and the whole of its storage."""

@@ -255,6 +255,52 @@ def test_a_more_exact_result_is_no_miss_and_a_less_exact_one_is():
     assert further_off(np.array([1.0]), np.array([np.inf]), np.array([np.nan]), (1e-5, 1e-6))
 
 
+def resorted(step):
+    """torch.sort whose equal elements come in the opposite order, with every index then moved by `step`."""
+
+    def sort(x, dim=-1, descending=False, **rest):
+        if x.dim() == 0 or rest:  # stable=True leaves no freedom
+            return torch.sort(x, dim=dim, descending=descending, **rest)
+        turned = torch.sort(x.flip(dim), dim=dim, descending=descending, stable=True)
+        place = (x.shape[dim] - 1 - turned.indices + step) % max(x.shape[dim], 1)
+        return torch.return_types.sort((x.gather(dim, (place - step) % max(x.shape[dim], 1)), place))
+
+    return sort
+
+
+def test_equal_elements_may_come_in_any_order_but_not_other_elements():
+    plan = Plan(("forward", "backward", "double_backward", "forward_mode"))
+    freely = [
+        miss for stage in check("sort", {"sort": resorted(0)}, plan).stages.values() for miss in stage.misses
+    ]
+    assert freely == []
+    assert "forward" in check("sort", {"sort": resorted(1)}, plan).missed()
+    swapped = changed(
+        torch.topk,
+        lambda r: torch.return_types.topk((r.values, r.indices.flip(-1) if r.indices.dim() else r.indices)),
+    )
+    assert "forward" in check("topk", {"topk": swapped}, plan).missed()
+
+
+def test_float32_gradients_are_judged_by_float64_where_pytorch_is_off():
+    class Better(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return torch.digamma(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return (grad.double() * torch.polygamma(1, x.double())).to(x.dtype)
+
+    plan = Plan(("backward",))
+    better = {"digamma": lambda x: Better.apply(x) if x.dtype == torch.float32 else torch.digamma(x)}
+    assert check("digamma", better, plan).missed() == []
+    off = {"digamma": lambda x: torch.digamma(x) + 1e-2 * (x - x.detach()) * (x.dtype == torch.float32)}
+    assert check("digamma", off, plan).missed() == ["backward"]
+
+
 def test_another_random_stream_is_a_miss():
     def dropout(x, *args, **kwargs):
         torch.rand(1)

@@ -65,7 +65,7 @@ def test_the_verdict_wants_every_miss_listed_and_every_listed_miss_to_miss():
     known = {"operators": {"a": {"forward": "why"}}, "modules": {}, "optimizers": {}}
     stages = ["forward", "backward"]
     assert judge(results, known, stages, whole=True).passed
-    assert judge(results, load_known(), stages, whole=True).new == [("a", "forward", "off")]
+    assert judge(results, load_known(None), stages, whole=True).new == [("a", "forward", "off")]
     known["operators"]["a"]["backward"] = "why"
     assert judge(results, known, stages, True).gone == [
         "a: backward passes now; remove it from the known misses"
