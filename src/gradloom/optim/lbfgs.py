@@ -78,8 +78,8 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             direction = self._direction(state, gradient, group["history_size"])
             state["d"], state["prev_flat_grad"], state["prev_loss"] = direction, gradient.clone(), loss
-            lr = number(group["lr"])
-            state["t"] = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if state["n_iter"] == 1 else lr
+            cautious = min(1.0, 1.0 / float(gradient.abs().sum())) if state["n_iter"] == 1 else 1
+            state["t"] = cautious * group["lr"]
             slope = float(gradient.dot(direction))
             if slope > -group["tolerance_change"]:
                 break
@@ -127,7 +127,7 @@ class LBFGS(Optimizer):
 
     def _move(self, closure, state, loss, gradient, slope, last):
         """Take one step along state["d"]: (loss, gradient there, calls of the closure)."""
-        direction, length = state["d"], state["t"]
+        direction, length = state["d"], number(state["t"])
         search = self.param_groups[0]["line_search_fn"]
         if search is None:
             self._add(direction, length)
