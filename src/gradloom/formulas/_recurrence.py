@@ -33,8 +33,7 @@ def reversed_recurrence(factor, term, dim):
     return ops.flip(recurrence(ops.flip(factor, (dim,)), ops.flip(term, (dim,)), dim), (dim,))
 
 
-def shifted(x, dim, by, fill):
-    """x[k + by] for by = 1 or -1, with the number `fill` where that is outside."""
-    n = x.size(dim)
-    edge = ops.full_like(ops.narrow(x, dim, 0, 1), fill)
-    return ops.cat((ops.narrow(x, dim, 1, n - 1), edge) if by == 1 else (edge, ops.narrow(x, dim, 0, n - 1)), dim)
+def padded(x, dim, value, front):
+    """`x` with one more element, the number `value`, in front or at the end of `dim`."""
+    edge = ops.full_like(ops.narrow(x, dim, 0, 1), value)
+    return ops.cat((edge, x) if front else (x, edge), dim)

@@ -10,7 +10,7 @@ from math import inf
 
 from .. import _operators as ops
 from ._reduced import count, dot, real, restored, wrapped
-from ._recurrence import recurrence, reversed_recurrence, shifted
+from ._recurrence import padded, recurrence, reversed_recurrence
 
 # --- sums and means ---------------------------------------------------------------------------------------------------
 
@@ -78,10 +78,9 @@ def _products_of_others(x, dim):
 def _products_before(x, dim):
     """For each k the product of the elements before it: 1 for the first."""
     n = x.size(dim)
-    one = ops.ones_like(ops.narrow(x, dim, 0, min(n, 1)))
     if n < 2:
-        return one
-    return ops.cat((one, ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim)), dim)
+        return ops.ones_like(x)
+    return padded(ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim), dim, 1, front=True)
 
 
 # --- variance -----------------------------------------------------------------------------------------------------------
@@ -158,8 +157,8 @@ def amaxmin_jvp(self, self_t, result, dim, keepdim):
 def _shares(self, extremum, dim):
     """1 / n for each of the n elements of a slice that equal its extremum, 0 for the others."""
     mask = self == extremum
-    count = ops.sum(mask, dim, True) if mask.dim() else mask
-    return mask.to(self.dtype) / count
+    n = ops.sum(mask, dim, True) if mask.dim() else mask
+    return mask.to(self.dtype) / n
 
 
 def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
@@ -197,13 +196,13 @@ def gather_with_keepdimed_indices(self, dim, indices, keepdim):
 def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
 
-    The subgradient 0 is taken where the norm is zero, and the even distribution among the elements of greatest
+    None for p = 0: that norm is constant almost everywhere. The subgradient 0 is taken where the norm is zero, and the even distribution among the elements of greatest
     (least) magnitude for p = inf (-inf).
     """
     if p is None:
         p = 2
     if p == 0:
-        return ops.zeros_like(self)
+        return None
     grad, norm = (restored(x, dim, keepdim, self.dim()) for x in (grad, norm))
     if p == 1:
         return self.sgn() * grad
@@ -212,8 +211,8 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     if p in (inf, -inf):
         size = self.abs()
         mask = ops.logical_or(size == norm, size.isnan())
-        count = ops.sum(mask, dim, True) if mask.dim() else mask
-        return self.sgn() * (mask * (grad / count))
+        n = ops.sum(mask, dim, True) if mask.dim() else mask
+        return self.sgn() * (mask * (grad / n))
     size = self.abs()
     if p < 2:
         # |x| ** (p - 2) would be infinite at zero. There the sign is zero, and stays zero in higher derivatives.
@@ -225,6 +224,8 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
     """d |x|_p = sum Re(conj(d |x|_p/dx_k) dx_k)."""
+    if p == 0:
+        return ops.zeros_like(norm)
     return dot(norm_backward(ops.ones_like(norm), self, p, norm, dim, keepdim), self_t, dim, keepdim)
 
 
@@ -256,6 +257,8 @@ def cdist_backward(grad, x1, x2, p, compute_mode, result):
     For p = 2 and many rows, sum_j w_ij (a_i - b_j) with w = grad / result is taken as a_i sum_j w_ij - (w b)_i,
     without making all differences.
     """
+    if p == 0:
+        return None
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
         weight = ops.where(result == 0, 0, grad / result)
         return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
@@ -298,19 +301,26 @@ def cumprod_backward(grad, self, dim, result):
     While nothing is zero that is the sum of g_i result_i from k on, divided by x_k. Else it is the product of the
     elements before k times r_k, where r_k = g_k + x_(k+1) r_(k+1).
     """
-    if not self.dim() or not self.numel():
+    if _is_single(self, dim):
         return grad
     x = self.conj()
     if not (self == 0).any():
         return cumsum_backward(grad * result.conj(), dim) / x
-    return _products_before(x, dim) * reversed_recurrence(shifted(x, dim, 1, 0), grad, dim)
+    later = ops.narrow(x, dim, 1, x.size(dim) - 1)
+    return _products_before(x, dim) * reversed_recurrence(padded(later, dim, 0, front=False), grad, dim)
+
+
+def _is_single(x, dim):
+    """Whether a running result is its input."""
+    return not x.dim() or not x.numel() or x.size(dim) == 1
 
 
 def cumprod_jvp(self_t, self, dim, result):
     """dy_k = x_k dy_(k-1) + y_(k-1) dx_k."""
-    if not self.dim() or not self.numel():
+    if _is_single(self, dim):
         return self_t
-    return recurrence(self, shifted(result, dim, -1, 1) * self_t, dim)
+    before = padded(ops.narrow(result, dim, 0, result.size(dim) - 1), dim, 1, front=True)
+    return recurrence(self, before * self_t, dim)
 
 
 def cummaxmin_backward(grad, self, indices, dim):
@@ -325,20 +335,27 @@ def logcumsumexp_backward(grad, self, result, dim):
 
     Every exponent is negative, since y rises.
     """
-    if not self.dim() or not self.numel():
+    if _is_single(self, dim):
         return grad
-    decay = _exp_of_difference(result, shifted(result, dim, 1, 0)).conj()
+    decay = padded(_decay(result, dim), dim, 0, front=False).conj()
     return _exp_of_difference(self, result).conj() * reversed_recurrence(decay, grad, dim)
 
 
 def logcumsumexp_jvp(self, self_t, result, dim):
     """dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1)."""
-    if not self.dim() or not self.numel():
+    if _is_single(self, dim):
         return self_t
-    decay = _exp_of_difference(shifted(result, dim, -1, 0), result)
+    decay = padded(_decay(result, dim), dim, 0, front=True)
     return recurrence(decay, _exp_of_difference(self, result) * self_t, dim)
+
+
+def _decay(result, dim):
+    """exp(y_k - y_(k+1)), one less than there are elements."""
+    n = result.size(dim) - 1
+    return _exp_of_difference(ops.narrow(result, dim, 0, n), ops.narrow(result, dim, 1, n))
 
 
 def _exp_of_difference(a, b):
     """exp(a - b), and 1 where both are the same infinity."""
-    return ops.where(a == b, 0, a - b).exp()
+    same = ops.logical_and(a == b, ops.isinf(a))
+    return ops.where(same, 0, a - b).exp()

@@ -78,14 +78,15 @@ def logcumsumexp(self, dim):
 
 
 def _complex_logcumsumexp(x, axis):
-    """One step after the other, each shifted by the greater real part."""
+    """One step after the other: log(e^a + e^b) = a + log(1 + e^(b - a)) where a has the greater real part."""
     out = np.empty_like(x)
     source, target = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
     target[0] = total = source[0]
     for i in range(1, len(source)):
         new = source[i]
-        top = np.maximum(total.real, new.real)
-        top = np.where(np.isinf(top), 0, top)
-        total = np.log(np.exp(total - top) + np.exp(new - top)) + top
+        new_is_greater = new.real > total.real
+        high, low = np.where(new_is_greater, new, total), np.where(new_is_greater, total, new)
+        same = np.isinf(high.real) & (high.real == low.real)
+        total = high + np.log1p(np.exp(np.where(same, -np.inf, low - high)))
         target[i] = total
     return out

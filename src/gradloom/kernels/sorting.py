@@ -129,7 +129,7 @@ def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
     starts = np.ones(n, bool)
     if n:
         different = ordered[1:] != ordered[:-1]
-        starts[1:] = different.reshape(n - 1, -1).any(1)
+        starts[1:] = different.any(axis=tuple(range(1, different.ndim))) if different.ndim > 1 else different
     values = np.moveaxis(ordered[starts], 0, axis)
     inverse = counts = np.empty(_NOTHING, np.int64)
     if return_inverse:
