@@ -225,7 +225,7 @@ class DistBackward0(Node):
             grad_of_self = norm_backward(grad, self - other, p, result)
         else:
             grad_of_self = None
-        # other: -norm_backward(grad, self - other, p, result)
+        # other: norm_backward(-grad, self - other, p, result)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -237,7 +237,7 @@ class DistBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_other = -norm_backward(grad, self - other, p, result)
+            grad_of_other = norm_backward(-grad, self - other, p, result)
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)

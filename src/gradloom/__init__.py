@@ -33,6 +33,9 @@ try:
     from .functional import (
         atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul,
         einsum, meshgrid, tensordot)
+    from .reductions import bind as _bind_reductions
+    from .reductions import cdist, norm, unique, unique_consecutive
+    _bind_reductions(Tensor)
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
 

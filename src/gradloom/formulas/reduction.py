@@ -258,7 +258,7 @@ def cdist_backward(grad, x1, x2, p, compute_mode, result):
     without making all differences.
     """
     if p == 0:
-        return None
+        return ops.zeros_like(x1)
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
         weight = ops.where(result == 0, 0, grad / result)
         return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)

@@ -9,6 +9,8 @@ from ._precision import is_half
 from ._refuse import refuse
 from ._sums import sum_type
 
+_WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products are kept in, as in PyTorch
+
 
 def cumsum(self, dim, dtype=None):
     """The sum of the elements so far; integers add up in int64."""
@@ -28,18 +30,17 @@ def _accumulate(ufunc, array, dim, dtype):
         return array
     if kind.kind == "b":
         ufunc = np.logical_or if ufunc is np.add else np.logical_and
-    if is_half(kind):
-        return ufunc.accumulate(array.astype(np.float32), axis).astype(kind)
-    return ufunc.accumulate(array, axis, kind)
+    wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
+    return ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False)
 
 
 def cummax(self, dim):
-    """The greatest element so far, and the index of the last of them; the first NaN from where it occurs."""
+    """The greatest element so far, and the index of the last of them; NaN from the first one on."""
     return _running(np.maximum, "cummax_cpu", self, dim)
 
 
 def cummin(self, dim):
-    """The least element so far, and the index of the last of them; the first NaN from where it occurs."""
+    """The least element so far, and the index of the last of them; NaN from the first one on."""
     return _running(np.minimum, "cummin_cpu", self, dim)
 
 
@@ -51,13 +52,7 @@ def _running(ufunc, name, array, dim):
     values = ufunc.accumulate(array, axis)
     new = array == values
     if array.dtype.kind in "fV":
-        nan = np.isnan(values)
-        first = nan.copy()
-        behind = [slice(None)] * array.ndim
-        ahead = list(behind)
-        behind[axis], ahead[axis] = slice(None, -1), slice(1, None)
-        first[tuple(ahead)] &= ~nan[tuple(behind)]
-        new = np.where(nan, first, new)
+        new |= np.isnan(array)
     shape = [1] * array.ndim
     shape[axis] = -1
     positions = np.arange(array.shape[axis]).reshape(shape)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ._axes import axes, count, require_elements, to_last
 from ._precision import widen
+from ._reduce import reduce
 from ._refuse import refuse
 
 _NO_COMPLEX = "c"
@@ -37,7 +38,7 @@ def amin(self, dim=(), keepdim=False):
 def _extreme(ufunc, name, kernel, array, axis, keepdim):
     refuse(kernel, array, _NO_COMPLEX)
     require_elements(name, array, axis)
-    return ufunc.reduce(array, axis, None, None, keepdim)
+    return reduce(ufunc, array, axis, keepdim)
 
 
 def aminmax(self, dim=None, keepdim=False):
@@ -49,8 +50,7 @@ def aminmax(self, dim=None, keepdim=False):
             raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
                                "identity.")
         require_elements("aminmax", self, axis)
-    return (np.asarray(np.minimum.reduce(self, axis, None, None, keepdim)),
-            np.asarray(np.maximum.reduce(self, axis, None, None, keepdim)))
+    return (np.asarray(reduce(np.minimum, self, axis, keepdim)), np.asarray(reduce(np.maximum, self, axis, keepdim)))
 
 
 def argmax(self, dim=None, keepdim=False):
@@ -102,7 +102,7 @@ def _with_position(find, name, array, dim, keepdim):
 
 def taken(array, indices, axis, keepdim):
     """(values, indices) where `indices` points into a dimension, which is dropped unless `keepdim`."""
-    values = np.take_along_axis(array, indices, axis)
+    values = array[indices] if array.ndim == 1 else np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 
@@ -125,7 +125,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
 def _of_rank(array, rank, axis, keepdim):
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
-    order = np.argsort(widen(array), axis=axis, kind="stable")
+    order = np.argpartition(widen(array), rank, axis)
     return taken(array, np.take(order, [rank], axis), axis, keepdim)
 
 
@@ -141,11 +141,16 @@ def nanmedian(self):
 
 def _median(array, ignore_nan):
     refuse("median_cpu", array, "cb")
-    flat = array.reshape(-1)
+    flat = widen(array.reshape(-1))
     if not flat.size:
         least = np.nan if array.dtype.kind in "fV" else np.iinfo(array.dtype).min
         return np.asarray(least).astype(array.dtype)
-    return median_dim(flat, 0, False)[0] if not ignore_nan else nanmedian_dim(flat, 0, False)[0]
+    if flat.dtype.kind == "f":
+        nan = np.isnan(flat)
+        if nan.any():
+            flat = flat[~nan] if ignore_nan and not nan.all() else flat[nan]
+    rank = (flat.size - 1) // 2
+    return np.asarray(np.partition(flat, rank)[rank]).astype(array.dtype)
 
 
 def median_dim(self, dim, keepdim=False):
@@ -153,13 +158,13 @@ def median_dim(self, dim, keepdim=False):
     axis, ordered = _for_median(self, dim)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
-    rank = np.full(1, (self.shape[axis] - 1) // 2)
+    rank = (self.shape[axis] - 1) // 2
     if ordered.dtype.kind == "f":
-        nans = np.isnan(ordered)
-        if nans.any():
-            counts = np.add.reduce(nans, axis, np.int64, None, True)
-            rank = np.where(counts > 0, self.shape[axis] - counts, rank)
-    return _of_ranks(self, ordered, rank, axis, keepdim)
+        nan = np.isnan(ordered)
+        if nan.any():
+            counts = np.add.reduce(nan, axis, np.int64, None, True)
+            return _of_ranks(self, ordered, np.where(counts > 0, self.shape[axis] - counts, rank), axis, keepdim)
+    return _of_rank(self, rank, axis, keepdim)
 
 
 def nanmedian_dim(self, dim, keepdim=False):
@@ -167,10 +172,12 @@ def nanmedian_dim(self, dim, keepdim=False):
     axis, ordered = _for_median(self, dim)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
-    counts = self.shape[axis]
     if ordered.dtype.kind == "f":
-        counts = counts - np.add.reduce(np.isnan(ordered), axis, np.int64, None, True)
-    return _of_ranks(self, ordered, np.maximum(counts - 1, 0) // 2, axis, keepdim)
+        nan = np.isnan(ordered)
+        if nan.any():
+            counts = self.shape[axis] - np.add.reduce(nan, axis, np.int64, None, True)
+            return _of_ranks(self, ordered, np.maximum(counts - 1, 0) // 2, axis, keepdim)
+    return _of_rank(self, (self.shape[axis] - 1) // 2, axis, keepdim)
 
 
 def _for_median(array, dim):

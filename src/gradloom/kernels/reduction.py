@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from builtins import sum as python_sum
+
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
@@ -14,28 +16,31 @@ from ._extrema import (  # noqa: F401
 from ._histograms import bincount, histc  # noqa: F401
 from ._norms import norm, norm_dim, renorm, vector_norm  # noqa: F401
 from ._precision import is_half
+from ._reduce import reduce
 from ._refuse import refuse
 from ._statistics import std, std_mean, var, var_mean  # noqa: F401
 from ._sums import add, along, sum_over, sum_type, total
 
-_FEW = 4096  # elements, below which nothing but the number of calls costs time
+_TINY = 8  # elements, up to which Python adds faster than NumPy
 
 
 def sum(self, dtype=None):
     """The sum of all elements; integers add up in int64."""
-    if dtype is None and self.dtype.char in "fdFD":
-        return add(self, None) if self.size < _FEW else total(self)
-    return sum_over(self, None, False, sum_type(self) if dtype is None else dtype)
+    if dtype is None:
+        kind = self.dtype
+        if kind.char in "fdFD":
+            if self.size <= _TINY and self.ndim == 1:  # twice as fast as one call of a ufunc's reduce
+                return np.array(python_sum(self.tolist()), kind)
+            return total(self)
+        dtype = sum_type(self)
+    return sum_over(self, None, False, dtype)
 
 
 def sum_dim(self, dim=None, keepdim=False, dtype=None):
     """The sum over dimensions, all for None or ()."""
     axis = axes(dim, self.ndim)
     if dtype is None and self.dtype.char in "fdFD":
-        if self.size < _FEW:
-            return add(self, axis, None, None, keepdim)
-        if axis is not None or keepdim:
-            return along(self, axis, keepdim)
+        return along(self, axis, keepdim)
     return sum_over(self, axis, keepdim, sum_type(self) if dtype is None else dtype)
 
 
@@ -46,7 +51,7 @@ def mean(self, dtype=None):
         RuntimeError: for integers, unless `dtype` is a floating type.
     """
     if dtype is None and self.dtype.char in "fdFD":
-        return (add(self, None) if self.size < _FEW else total(self)) / (self.size or np.nan)
+        return sum(self) / (self.size or np.nan)
     return mean_dim(self, None, False, dtype)
 
 
@@ -90,8 +95,8 @@ def _prod(self, axis, keepdim, dtype):
     if self.dtype.kind not in "iub" or kind.kind not in "iu":
         self = cast(self, kind)
     if is_half(kind):
-        return np.multiply.reduce(self.astype(np.float32), axis, None, None, keepdim).astype(kind)
-    return np.multiply.reduce(self, axis, kind, None, keepdim)
+        return reduce(np.multiply, self.astype(np.float32), axis, keepdim).astype(kind)
+    return reduce(np.multiply, self if self.dtype == kind else self.astype(kind), axis, keepdim)
 
 
 # --- logic ----------------------------------------------------------------------------------------------------------
@@ -130,7 +135,7 @@ def _logic(ufunc, array, axis, keepdim):
     kind = array.dtype
     if kind.kind != "b":
         array = array != 0
-    found = ufunc.reduce(array, axis, None, None, keepdim)
+    found = reduce(ufunc, array, axis, keepdim)
     return found.astype(np.uint8) if kind == np.uint8 else found
 
 

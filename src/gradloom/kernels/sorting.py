@@ -8,6 +8,7 @@ from ._axes import axes
 from ._extrema import taken
 from ._precision import widen
 
+_BLOCK = 512
 _PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort is worth it
 
 
@@ -51,20 +52,42 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         found = self.copy(), np.zeros((), np.int64)
         return found if k else (found[0].reshape(1)[:0], found[1].reshape(1)[:0])
     n = self.shape[axis]
-    if n < _PARTITION_FROM or k > n // 4 or not k:
+    keys = widen(self)
+    if k * _BLOCK * 4 <= n:
+        found = _from_best_blocks(np.moveaxis(keys, axis, -1), k, largest)
+        found = np.moveaxis(found, -1, axis)
+    elif n < _PARTITION_FROM or k > n // 4 or not k:
         found = np.take(order(self, axis, largest), np.arange(k), axis)
     else:
-        found = _some(widen(self), k, axis, largest)
+        found = _from_partition(keys, k, axis, largest)
     return taken(self, np.ascontiguousarray(found), axis, True)
 
 
-def _some(keys, k, axis, largest):
+def _from_partition(keys, k, axis, largest):
     """The indices of the first k in order, without sorting the rest."""
     n = keys.shape[axis]
     part = np.argpartition(keys, n - k if largest else k - 1, axis)
     candidates = np.sort(np.take(part, np.arange(n - k, n) if largest else np.arange(k), axis), axis)
     inner = order(np.take_along_axis(keys, candidates, axis), axis, largest)
     return np.take_along_axis(candidates, inner, axis)
+
+
+def _from_best_blocks(rows, k, largest):
+    """The indices of the first k in order along the last dimension, which is long.
+
+    Each of them is in one of the k blocks whose own first elements come first, so only those blocks are sorted.
+    """
+    n = rows.shape[-1]
+    blocks = n // _BLOCK
+    whole = rows[..., :blocks * _BLOCK].reshape(*rows.shape[:-1], blocks, _BLOCK)
+    # NaN is the greatest element: np.maximum finds it, np.fmin passes it by.
+    best = (np.maximum if largest else np.fmin).reduce(whole, -1)
+    chosen = np.sort(order(best, -1, largest)[..., :k], -1)
+    candidates = (chosen[..., None] * _BLOCK + np.arange(_BLOCK)).reshape(*rows.shape[:-1], k * _BLOCK)
+    rest = np.broadcast_to(np.arange(blocks * _BLOCK, n), (*rows.shape[:-1], n - blocks * _BLOCK))
+    candidates = np.concatenate((candidates, rest), -1)
+    inner = order(np.take_along_axis(rows, candidates, -1), -1, largest)
+    return np.take_along_axis(candidates, inner[..., :k], -1)
 
 
 def _refuse_complex(array, name):
