@@ -32,6 +32,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     if p == "nuc":
         if dtype is not None:
             raise ValueError("dtype argument is not supported in nuclear norm")
+        if not hasattr(_operators, "linalg_matrix_norm"):
+            raise NotImplementedError("gradloom has no nuclear norm yet: it needs the singular value decomposition")
         return _operators.linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, **keywords)
     if isinstance(p, str):
         if p != "fro":
