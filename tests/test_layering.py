@@ -22,13 +22,14 @@ CORE = ("autograd", "construct", "conversions", "dispatch", "functional", "gener
         "printing", "promotion", "python_operators", "return_types", "tensor", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
-    ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size"),
+    ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",
+     "gradloom.kernel_errors"),
     ("gradloom._operators",),
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),
     ("gradloom.generated.functions",),
     ("gradloom.generated.variable_type",),
-    ("gradloom.generated", "gradloom._bind"),
+    ("gradloom.generated", "gradloom.conversions", "gradloom.python_operators", "gradloom._bind"),
 )
 SURFACE = len(FLOORS)
 

@@ -106,12 +106,6 @@ def to_integer(array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
-def widened_for(array: np.ndarray, number) -> np.ndarray:
-    """The array in the dtype that it has together with a Python number."""
-    target = _combine(TYPE_OF[array.dtype], number_type(number)).numpy
-    return array if array.dtype is target else array.astype(target)
-
-
 def default_float(result, *arrays):
     """What NumPy computed in float64 (complex128) from integers alone, in the default floating (complex) type."""
     if all(a is None or a.dtype.kind in "iub" for a in arrays):

@@ -23,7 +23,8 @@ _PAIRS = {
 }
 # Of names with several overloads: the one for two tensors, and the one for a number (None: wrapped as a tensor).
 _OVERLOADS = {"div": ("div_Tensor", None), "pow": ("pow_Tensor_Tensor", "pow_Tensor_Scalar"),
-              "remainder": ("remainder_Tensor", "remainder_Scalar")}
+              "remainder": ("remainder_Tensor", "remainder_Scalar"), "bitwise_and": ("bitwise_and_Tensor", None),
+              "bitwise_or": ("bitwise_or_Tensor", None), "bitwise_xor": ("bitwise_xor_Tensor", None)}
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -109,6 +110,9 @@ def _choosing(function, name, method):
 
 def _swapped(function, method):
     def operator(self, other):
+        if not isinstance(self, Tensor):
+            raise TypeError(f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' "
+                            "object")
         return function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
     operator.__name__ = method
     return operator
@@ -121,7 +125,7 @@ def _rsub(self, other):
 
 def _rtruediv(self, other):
     """`other / self`, as PyTorch has it: the reciprocal times `other`."""
-    return _operators.reciprocal(self) * other if isinstance(other, _OPERANDS) else NotImplemented
+    return self.reciprocal() * other if isinstance(other, _OPERANDS) else NotImplemented
 
 
 def _invert(self):

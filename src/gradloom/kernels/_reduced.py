@@ -1,12 +1,15 @@
-"""Half precision: formulas of several steps are computed in float32 and rounded once, as PyTorch does."""
+"""Dtypes within kernels: half precision, numbers that meet arrays, floats from integers."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..dtype import default
+
 
 def widened(function):
-    """A kernel of floating arrays whose float16 and bfloat16 inputs are computed in float32.
+    """A kernel of floating arrays whose float16 and bfloat16 inputs are computed in float32, as PyTorch does where a
+    formula has several steps: it rounds once.
 
     The result is rounded to the dtype of the first array, unless it is no floating array.
     """
@@ -24,3 +27,19 @@ def widened(function):
 def number(value, array: np.ndarray):
     """A Python number for arithmetic with `array`: bfloat16 would otherwise be widened by a Python float."""
     return array.dtype.type(value) if array.dtype.kind == "V" else value
+
+
+def to_float(array: np.ndarray) -> np.ndarray:
+    """An integer or bool array as the default floating type; others unchanged."""
+    return array if array.dtype.kind in "fcV" else array.astype(default.numpy_float)
+
+
+def widened_for(array: np.ndarray, value) -> np.ndarray:
+    """The array in the dtype that it has together with a Python number, by Note [Type promotion]."""
+    kind, number_kind = array.dtype.kind, value.__class__
+    if number_kind is complex and kind != "c":
+        return array.astype(np.complex128 if array.dtype == np.float64 else
+                            default.numpy_complex if kind in "iub" else np.complex64)
+    if number_kind is float and kind in "iub":
+        return array.astype(default.numpy_float)
+    return array.astype(np.int64) if number_kind is int and kind == "b" else array

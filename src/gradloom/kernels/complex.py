@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
-from ..promotion import to_float
+from ._reduced import to_float
 
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
@@ -47,7 +47,7 @@ def angle(self):
 
 def conj_physical(self):
     """The complex conjugate, a copy."""
-    return np.conjugate(self)
+    return np.conjugate(self) if self.dtype.kind == "c" else self.copy()
 
 
 def view_as_real(self):
@@ -58,9 +58,7 @@ def view_as_real(self):
     """
     if self.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    part = self.real
-    item = part.itemsize
-    return np.lib.stride_tricks.as_strided(part, (*self.shape, 2), (*self.strides, item))
+    return self[..., None].view(self.real.dtype)
 
 
 def view_as_complex(self):
@@ -77,6 +75,8 @@ def view_as_complex(self):
     if self.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     item = self.itemsize
+    if not self.size:
+        return np.ndarray(self.shape[:-1], _COMPLEX[self.dtype.char])
     if self.strides[-1] != item:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(s % (2 * item) for s in self.strides[:-1]):

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..promotion import to_float, widened_for
 from ._elementwise_special import (  # noqa: F401
     digamma, erf, erfc, erfinv, lgamma, logit, logit_backward, mvlgamma, polygamma, polygamma_, sigmoid,
     sigmoid_backward, sinc, tanh_backward)
 from ._elementwise_tests import (  # noqa: F401
     isclose, isneginf, isposinf, nan_to_num)
-from ._reduced import number, widened
+from ._reduced import number, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
 
 # --- sums -------------------------------------------------------------------------------------------------------
@@ -508,6 +507,21 @@ def right_shift(self, other):
     lost = (other < 0) | (other >= bits)
     return np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype)) if lost.any() else \
         np.right_shift(self, other)
+
+
+def left_shift_of_scalar(self, other):
+    """`left_shift` of a number."""
+    return left_shift(like(self, other), other)
+
+
+def right_shift_of_scalar(self, other):
+    """`right_shift` of a number."""
+    return right_shift(like(self, other), other)
+
+
+def like(value, array):
+    """A number as an array of the dtype of another."""
+    return np.asarray(value, array.dtype)
 
 
 # --- filling ----------------------------------------------------------------------------------------------------
