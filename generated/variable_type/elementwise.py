@@ -1078,6 +1078,37 @@ _FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
 ),))
 
 
+def floor_divide_(self, other):
+    """floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    try:
+        self_, other_ = self._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
+            return floor_divide_(self, wrapped_number(other, self))
+        return _FLOOR_DIVIDE__TENSOR(self, other)
+    flags = state.flags
+    if self._edge is None:
+        check_inplace(self, False)
+    written = self_
+    if self_.dtype is not other_.dtype:
+        self_, other_ = promote((self, other,), ())
+    try:
+        changed = kernels_elementwise.floor_divide(self_, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'floor_divide', self_, other_) from None
+    write_inplace(written, changed)
+    bump_version(self)
+    return self
+
+
+_FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
+    'floor_divide_(Tensor self, Tensor|number other)',
+    floor_divide_,
+),))
+
+
 def remainder_Scalar(input, other, *, out=None):
     """remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
     self_ = input._array
@@ -8038,20 +8069,11 @@ _LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
 ),))
 
 
-def bitwise_and(input, other, *, out=None):
+def bitwise_and_Tensor(input, other, *, out=None):
     """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
-            return bitwise_and(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_and(input, wrapped_number(other, input), out=out)
-        return _BITWISE_AND_TENSOR(input, other, out=out)
+    self_, other_ = input._array, other._array
     if out is not None:
-        return write_out(bitwise_and, (input, other), out)
+        return write_out(bitwise_and_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
@@ -8070,12 +8092,6 @@ def bitwise_and(input, other, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-_BITWISE_AND_TENSOR = GuardedOverload("bitwise_and", ((
-    'bitwise_and(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
-    bitwise_and,
-),))
 
 
 def bitwise_and_(input, other):
@@ -8107,25 +8123,41 @@ def bitwise_and_(input, other):
 
 
 _BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
-    'bitwise_and_(Tensor|number self, Tensor|number other)',
+    'bitwise_and_(Tensor self, Tensor|number other)',
     bitwise_and_,
 ),))
 
 
-def bitwise_or(input, other, *, out=None):
-    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
-            return bitwise_or(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_or(input, wrapped_number(other, input), out=out)
-        return _BITWISE_OR_TENSOR(input, other, out=out)
+def bitwise_and_Scalar_Tensor(input, other, *, out=None):
+    """bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
     if out is not None:
-        return write_out(bitwise_or, (input, other), out)
+        return write_out(bitwise_and_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    try:
+        result_ = xp.bitwise_and(kernels_elementwise.like(input, other_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_and', other_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bitwise_or_Tensor(input, other, *, out=None):
+    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(bitwise_or_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
@@ -8144,12 +8176,6 @@ def bitwise_or(input, other, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-_BITWISE_OR_TENSOR = GuardedOverload("bitwise_or", ((
-    'bitwise_or(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
-    bitwise_or,
-),))
 
 
 def bitwise_or_(input, other):
@@ -8181,25 +8207,41 @@ def bitwise_or_(input, other):
 
 
 _BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
-    'bitwise_or_(Tensor|number self, Tensor|number other)',
+    'bitwise_or_(Tensor self, Tensor|number other)',
     bitwise_or_,
 ),))
 
 
-def bitwise_xor(input, other, *, out=None):
-    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
-            return bitwise_xor(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_xor(input, wrapped_number(other, input), out=out)
-        return _BITWISE_XOR_TENSOR(input, other, out=out)
+def bitwise_or_Scalar_Tensor(input, other, *, out=None):
+    """bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
     if out is not None:
-        return write_out(bitwise_xor, (input, other), out)
+        return write_out(bitwise_or_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    try:
+        result_ = xp.bitwise_or(kernels_elementwise.like(input, other_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_or', other_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bitwise_xor_Tensor(input, other, *, out=None):
+    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(bitwise_xor_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
@@ -8218,12 +8260,6 @@ def bitwise_xor(input, other, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-_BITWISE_XOR_TENSOR = GuardedOverload("bitwise_xor", ((
-    'bitwise_xor(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
-    bitwise_xor,
-),))
 
 
 def bitwise_xor_(input, other):
@@ -8255,25 +8291,41 @@ def bitwise_xor_(input, other):
 
 
 _BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
-    'bitwise_xor_(Tensor|number self, Tensor|number other)',
+    'bitwise_xor_(Tensor self, Tensor|number other)',
     bitwise_xor_,
 ),))
 
 
-def bitwise_left_shift(input, other, *, out=None):
-    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
-            return bitwise_left_shift(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_left_shift(input, wrapped_number(other, input), out=out)
-        return _BITWISE_LEFT_SHIFT_TENSOR(input, other, out=out)
+def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
+    """bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
     if out is not None:
-        return write_out(bitwise_left_shift, (input, other), out)
+        return write_out(bitwise_xor_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    try:
+        result_ = xp.bitwise_xor(kernels_elementwise.like(input, other_), other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_xor', other_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bitwise_left_shift_Tensor(input, other, *, out=None):
+    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(bitwise_left_shift_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
@@ -8292,12 +8344,6 @@ def bitwise_left_shift(input, other, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-_BITWISE_LEFT_SHIFT_TENSOR = GuardedOverload("bitwise_left_shift", ((
-    'bitwise_left_shift(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
-    bitwise_left_shift,
-),))
 
 
 def bitwise_left_shift_(input, other):
@@ -8326,25 +8372,41 @@ def bitwise_left_shift_(input, other):
 
 
 _BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", ((
-    'bitwise_left_shift_(Tensor|number self, Tensor|number other)',
+    'bitwise_left_shift_(Tensor self, Tensor|number other)',
     bitwise_left_shift_,
 ),))
 
 
-def bitwise_right_shift(input, other, *, out=None):
-    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
-    try:
-        self_, other_ = input._array, other._array
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
-            return bitwise_right_shift(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_right_shift(input, wrapped_number(other, input), out=out)
-        return _BITWISE_RIGHT_SHIFT_TENSOR(input, other, out=out)
+def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
+    """bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
     if out is not None:
-        return write_out(bitwise_right_shift, (input, other), out)
+        return write_out(bitwise_left_shift_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    try:
+        result_ = kernels_elementwise.left_shift_of_scalar(input, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_left_shift', other_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bitwise_right_shift_Tensor(input, other, *, out=None):
+    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self_, other_ = input._array, other._array
+    if out is not None:
+        return write_out(bitwise_right_shift_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
@@ -8363,12 +8425,6 @@ def bitwise_right_shift(input, other, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-_BITWISE_RIGHT_SHIFT_TENSOR = GuardedOverload("bitwise_right_shift", ((
-    'bitwise_right_shift(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
-    bitwise_right_shift,
-),))
 
 
 def bitwise_right_shift_(input, other):
@@ -8397,9 +8453,34 @@ def bitwise_right_shift_(input, other):
 
 
 _BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", ((
-    'bitwise_right_shift_(Tensor|number self, Tensor|number other)',
+    'bitwise_right_shift_(Tensor self, Tensor|number other)',
     bitwise_right_shift_,
 ),))
+
+
+def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
+    """bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    other_ = other._array
+    if out is not None:
+        return write_out(bitwise_right_shift_Scalar_Tensor, (input, other), out)
+    if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
+        other_, = promote((other,), (input,))
+    try:
+        result_ = kernels_elementwise.right_shift_of_scalar(input, other_)
+    except REFUSALS as error:
+        raise refusal(error, 'bitwise_right_shift', other_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
 
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
@@ -8696,13 +8777,17 @@ _FMIN = GuardedOverload("fmin", ((
 ),))
 
 
-def max_other(input, other):
+def max_other(input, other, *, out=None):
     """max.other(Tensor self, Tensor other) -> Tensor"""
+    if out is not None:
+        return write_out(max_other, (input, other), out)
     return composite_elementwise.max_other(input, other)
 
 
-def min_other(input, other):
+def min_other(input, other, *, out=None):
     """min.other(Tensor self, Tensor other) -> Tensor"""
+    if out is not None:
+        return write_out(min_other, (input, other), out)
     return composite_elementwise.min_other(input, other)
 
 
