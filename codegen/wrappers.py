@@ -532,6 +532,11 @@ class Wrapper:
             "," if len(self.inputs) == 1 else "")
 
     @property
+    def other_inputs(self) -> str:
+        """The differentiable inputs after the first, as the inside of a tuple."""
+        return "".join(f"{e.variable}, " for e in self.inputs if e.variable != self.first).rstrip()
+
+    @property
     def needed(self) -> tuple[Edge, ...]:
         assert self.info is not None
         return tuple(self._edge(i) for i in self.info.needed)

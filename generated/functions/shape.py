@@ -559,13 +559,13 @@ class SliceBackwardBackward0(Node):
         if grad is None:
             return (None,)
         edges = fn.next_edges
-        # grad_output: grad.slice(dim, start, end, step)
+        # grad_output: slice(grad, dim, start, end, step)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             start = fn.saved_start
             end = fn.saved_end
             step = fn.saved_step
-            grad_of_grad_output = grad.slice(dim, start, end, step)
+            grad_of_grad_output = ops.slice(grad, dim, start, end, step)
         else:
             grad_of_grad_output = None
         return (grad_of_grad_output,)
@@ -841,13 +841,13 @@ class SliceScatterBackward0(Node):
             grad_of_self = ops.slice_scatter(grad, ops.zeros(src_sym_sizes, dtype=src_scalar_type, device=src_device), dim, start, end, step)
         else:
             grad_of_self = None
-        # src: grad.slice(dim, start, end, step)
+        # src: slice(grad, dim, start, end, step)
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
             start = fn.saved_start
             end = fn.saved_end
             step = fn.saved_step
-            grad_of_src = grad.slice(dim, start, end, step)
+            grad_of_src = ops.slice(grad, dim, start, end, step)
         else:
             grad_of_src = None
         return (grad_of_self, grad_of_src,)

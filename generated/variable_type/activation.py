@@ -140,10 +140,10 @@ def relu_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ReluBackward0)
         fn.next_edges = (edge_self,)
@@ -281,10 +281,10 @@ def threshold_(input, threshold, value):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ThresholdBackward0)
         fn.next_edges = (edge_self,)
@@ -457,10 +457,10 @@ def hardtanh_(input, min_val=-1, max_val=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(HardtanhBackward0)
         fn.next_edges = (edge_self,)
@@ -631,10 +631,10 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(EluBackward1)
         fn.next_edges = (edge_self,)
@@ -844,10 +844,10 @@ def celu_(input, alpha=1.0):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CeluBackward1)
         fn.next_edges = (edge_self,)
@@ -956,10 +956,10 @@ def leaky_relu_(input, negative_slope=0.01):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(LeakyReluBackward1)
         fn.next_edges = (edge_self,)
@@ -1258,10 +1258,10 @@ def hardsigmoid_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(HardsigmoidBackward0)
         fn.next_edges = (edge_self,)
@@ -1416,10 +1416,10 @@ def hardswish_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(HardswishBackward0)
         fn.next_edges = (edge_self,)
@@ -1811,10 +1811,10 @@ def gelu_(input, *, approximate='none'):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(GeluBackward0)
         fn.next_edges = (edge_self,)
@@ -1988,10 +1988,10 @@ def silu_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SiluBackward0)
         fn.next_edges = (edge_self,)
@@ -2161,10 +2161,10 @@ def mish_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(MishBackward0)
         fn.next_edges = (edge_self,)

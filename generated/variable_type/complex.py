@@ -370,10 +370,10 @@ def conj_physical_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ConjPhysicalBackward1)
         fn.next_edges = (edge_self,)
@@ -516,8 +516,6 @@ def view_as_real(input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -566,8 +564,6 @@ def view_as_complex(input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 

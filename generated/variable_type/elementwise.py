@@ -215,11 +215,11 @@ def add_(input, other, *, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AddBackward0)
         fn.next_edges = (edge_self, edge_other)
@@ -350,11 +350,11 @@ def sub_(input, other, *, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SubBackward0)
         fn.next_edges = (edge_self, edge_other)
@@ -580,11 +580,11 @@ def mul_(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         needs_other = edge_other is not NO_EDGE
@@ -699,11 +699,11 @@ def div__Tensor(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_other = edge_other is not NO_EDGE
         fn = new(DivBackward0)
@@ -799,10 +799,10 @@ def div__Scalar(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(DivBackward1)
         fn.next_edges = (edge_self,)
@@ -898,11 +898,11 @@ def div__Tensor_mode(input, other, rounding_mode):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_other = edge_other is not NO_EDGE
         fn = new(DivBackward2)
@@ -1000,10 +1000,10 @@ def div__Scalar_mode(input, other, rounding_mode):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(DivBackward3)
         fn.next_edges = (edge_self,)
@@ -1089,8 +1089,8 @@ def floor_divide_(self, other):
             return floor_divide_(self, wrapped_number(other, self))
         return _FLOOR_DIVIDE__TENSOR(self, other)
     flags = state.flags
-    if self._edge is None:
-        check_inplace(self, False)
+    if self._edge is None and not flags & GRAD_OFF:
+        check_inplace(self)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
@@ -1159,10 +1159,10 @@ def remainder__Scalar(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(RemainderBackward0)
         fn.next_edges = (edge_self,)
@@ -1256,11 +1256,11 @@ def remainder__Tensor(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_other = edge_other is not NO_EDGE
         fn = new(RemainderBackward1)
@@ -1380,10 +1380,10 @@ def fmod__Scalar(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(FmodBackward0)
         fn.next_edges = (edge_self,)
@@ -1477,11 +1477,11 @@ def fmod__Tensor(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_other = edge_other is not NO_EDGE
         fn = new(FmodBackward1)
@@ -1635,10 +1635,10 @@ def pow__Scalar(self, exponent):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(PowBackward0)
         fn.next_edges = (edge_self,)
@@ -1682,11 +1682,11 @@ def pow__Tensor(self, exponent):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (exponent,))
         edge_self = self._edge or gradient_edge(self)
         edge_exponent = exponent._edge or gradient_edge(exponent)
         records = (edge_self is not NO_EDGE or edge_exponent is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         needs_exponent = edge_exponent is not NO_EDGE
         fn = new(PowBackward1)
@@ -1867,12 +1867,12 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (tensor1, tensor2,))
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
         records = (edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_tensor1 = edge_tensor1 is not NO_EDGE
         needs_tensor2 = edge_tensor2 is not NO_EDGE
@@ -2013,12 +2013,12 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (tensor1, tensor2,))
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
         records = (edge_self is not NO_EDGE or edge_tensor1 is not NO_EDGE or edge_tensor2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_tensor1 = edge_tensor1 is not NO_EDGE
         needs_tensor2 = edge_tensor2 is not NO_EDGE
@@ -2140,10 +2140,10 @@ def sin_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SinBackward0)
         fn.next_edges = (edge_self,)
@@ -2257,10 +2257,10 @@ def cos_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CosBackward0)
         fn.next_edges = (edge_self,)
@@ -2373,10 +2373,10 @@ def tan_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(TanBackward0)
         fn.next_edges = (edge_self,)
@@ -2487,10 +2487,10 @@ def asin_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AsinBackward0)
         fn.next_edges = (edge_self,)
@@ -2604,10 +2604,10 @@ def acos_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AcosBackward0)
         fn.next_edges = (edge_self,)
@@ -2721,10 +2721,10 @@ def atan_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AtanBackward0)
         fn.next_edges = (edge_self,)
@@ -2838,10 +2838,10 @@ def sinh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SinhBackward0)
         fn.next_edges = (edge_self,)
@@ -2955,10 +2955,10 @@ def cosh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CoshBackward0)
         fn.next_edges = (edge_self,)
@@ -3071,10 +3071,10 @@ def tanh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(TanhBackward0)
         fn.next_edges = (edge_self,)
@@ -3185,10 +3185,10 @@ def asinh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AsinhBackward0)
         fn.next_edges = (edge_self,)
@@ -3302,10 +3302,10 @@ def acosh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AcoshBackward0)
         fn.next_edges = (edge_self,)
@@ -3419,10 +3419,10 @@ def atanh_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AtanhBackward0)
         fn.next_edges = (edge_self,)
@@ -3535,10 +3535,10 @@ def exp_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ExpBackward0)
         fn.next_edges = (edge_self,)
@@ -3648,10 +3648,10 @@ def exp2_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Exp2Backward0)
         fn.next_edges = (edge_self,)
@@ -3761,10 +3761,10 @@ def expm1_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Expm1Backward0)
         fn.next_edges = (edge_self,)
@@ -3875,10 +3875,10 @@ def log_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(LogBackward0)
         fn.next_edges = (edge_self,)
@@ -3992,10 +3992,10 @@ def log2_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Log2Backward0)
         fn.next_edges = (edge_self,)
@@ -4109,10 +4109,10 @@ def log10_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Log10Backward0)
         fn.next_edges = (edge_self,)
@@ -4226,10 +4226,10 @@ def log1p_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Log1PBackward0)
         fn.next_edges = (edge_self,)
@@ -4342,10 +4342,10 @@ def sqrt_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SqrtBackward0)
         fn.next_edges = (edge_self,)
@@ -4455,10 +4455,10 @@ def rsqrt_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(RsqrtBackward0)
         fn.next_edges = (edge_self,)
@@ -4565,10 +4565,10 @@ def reciprocal_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ReciprocalBackward0)
         fn.next_edges = (edge_self,)
@@ -4675,10 +4675,10 @@ def neg_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(NegBackward0)
         fn.next_edges = (edge_self,)
@@ -4800,10 +4800,10 @@ def abs_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AbsBackward0)
         fn.next_edges = (edge_self,)
@@ -4906,10 +4906,10 @@ def sgn_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SgnBackward0)
         fn.next_edges = (edge_self,)
@@ -5014,10 +5014,10 @@ def sign_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SignBackward0)
         fn.next_edges = (edge_self,)
@@ -5117,10 +5117,10 @@ def floor_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(FloorBackward0)
         fn.next_edges = (edge_self,)
@@ -5220,10 +5220,10 @@ def ceil_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CeilBackward0)
         fn.next_edges = (edge_self,)
@@ -5323,10 +5323,10 @@ def trunc_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(TruncBackward0)
         fn.next_edges = (edge_self,)
@@ -5410,10 +5410,10 @@ def round_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(RoundBackward0)
         fn.next_edges = (edge_self,)
@@ -5491,10 +5491,10 @@ def round__decimals(input, decimals):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(RoundBackward1)
         fn.next_edges = (edge_self,)
@@ -5588,10 +5588,10 @@ def frac_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(FracBackward0)
         fn.next_edges = (edge_self,)
@@ -5695,10 +5695,10 @@ def erf_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ErfBackward0)
         fn.next_edges = (edge_self,)
@@ -5809,10 +5809,10 @@ def erfc_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ErfcBackward0)
         fn.next_edges = (edge_self,)
@@ -5923,10 +5923,10 @@ def erfinv_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ErfinvBackward0)
         fn.next_edges = (edge_self,)
@@ -6037,10 +6037,10 @@ def lgamma_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(LgammaBackward0)
         fn.next_edges = (edge_self,)
@@ -6151,10 +6151,10 @@ def digamma_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(DigammaBackward0)
         fn.next_edges = (edge_self,)
@@ -6257,10 +6257,10 @@ def polygamma_(self, n):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(PolygammaBackward1)
         fn.next_edges = (edge_self,)
@@ -6370,10 +6370,10 @@ def mvlgamma_(input, p):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(MvlgammaBackward0)
         fn.next_edges = (edge_self,)
@@ -6484,10 +6484,10 @@ def sigmoid_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SigmoidBackward0)
         fn.next_edges = (edge_self,)
@@ -6600,10 +6600,10 @@ def logit_(input, eps=None):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(LogitBackward0)
         fn.next_edges = (edge_self,)
@@ -6715,10 +6715,10 @@ def sinc_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(SincBackward0)
         fn.next_edges = (edge_self,)
@@ -6827,10 +6827,10 @@ def deg2rad_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Deg2RadBackward0)
         fn.next_edges = (edge_self,)
@@ -6935,10 +6935,10 @@ def rad2deg_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Rad2DegBackward0)
         fn.next_edges = (edge_self,)
@@ -7047,10 +7047,10 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(NanToNumBackward0)
         fn.next_edges = (edge_self,)
@@ -7178,8 +7178,8 @@ def logical_not_(input):
     if self_ is None:
         return _LOGICAL_NOT_(input)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     try:
         changed = xp.logical_not(self_)
     except REFUSALS as error:
@@ -7238,8 +7238,8 @@ def bitwise_not_(input):
     if self_ is None:
         return _BITWISE_NOT_(input)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     if fits(self_):
         xp.invert(self_, out=self_)
     else:
@@ -7525,8 +7525,8 @@ def eq_(input, other):
             return eq_(input, wrapped_number(other, input))
         return _EQ__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7592,8 +7592,8 @@ def ne_(input, other):
             return ne_(input, wrapped_number(other, input))
         return _NE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7659,8 +7659,8 @@ def lt_(input, other):
             return lt_(input, wrapped_number(other, input))
         return _LT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7726,8 +7726,8 @@ def le_(input, other):
             return le_(input, wrapped_number(other, input))
         return _LE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7793,8 +7793,8 @@ def gt_(input, other):
             return gt_(input, wrapped_number(other, input))
         return _GT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7860,8 +7860,8 @@ def ge_(input, other):
             return ge_(input, wrapped_number(other, input))
         return _GE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7923,8 +7923,8 @@ def logical_and_(input, other):
     if self_ is None:
         return _LOGICAL_AND_(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -7986,8 +7986,8 @@ def logical_or_(input, other):
     if self_ is None:
         return _LOGICAL_OR_(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8049,8 +8049,8 @@ def logical_xor_(input, other):
     if self_ is None:
         return _LOGICAL_XOR_(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8105,8 +8105,8 @@ def bitwise_and_(input, other):
             return bitwise_and_(input, wrapped_number(other, input))
         return _BITWISE_AND__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     if fits(self_, other_):
         xp.bitwise_and(self_, other_, out=self_)
     else:
@@ -8189,8 +8189,8 @@ def bitwise_or_(input, other):
             return bitwise_or_(input, wrapped_number(other, input))
         return _BITWISE_OR__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     if fits(self_, other_):
         xp.bitwise_or(self_, other_, out=self_)
     else:
@@ -8273,8 +8273,8 @@ def bitwise_xor_(input, other):
             return bitwise_xor_(input, wrapped_number(other, input))
         return _BITWISE_XOR__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     if fits(self_, other_):
         xp.bitwise_xor(self_, other_, out=self_)
     else:
@@ -8357,8 +8357,8 @@ def bitwise_left_shift_(input, other):
             return bitwise_left_shift_(input, wrapped_number(other, input))
         return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8438,8 +8438,8 @@ def bitwise_right_shift_(input, other):
             return bitwise_right_shift_(input, wrapped_number(other, input))
         return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8867,11 +8867,11 @@ def atan2_(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(Atan2Backward0)
         fn.next_edges = (edge_self, edge_other)
@@ -9003,11 +9003,11 @@ def hypot_(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         needs_other = edge_other is not NO_EDGE
@@ -9118,11 +9118,11 @@ def copysign__Tensor(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         fn = new(CopysignBackward0)
@@ -9217,10 +9217,10 @@ def copysign__Scalar(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CopysignBackward1)
         fn.next_edges = (edge_self,)
@@ -9333,11 +9333,11 @@ def nextafter_(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         fn = new(NextafterBackward0)
@@ -9429,8 +9429,8 @@ def heaviside_(input, values):
     if self_ is None:
         return _HEAVISIDE_(input, values)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     try:
         changed = kernels_elementwise.heaviside(self_, values_)
     except REFUSALS as error:
@@ -9491,8 +9491,8 @@ def gcd_(input, other):
     if self_ is None:
         return _GCD_(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9556,8 +9556,8 @@ def lcm_(input, other):
     if self_ is None:
         return _LCM_(input, other)
     flags = state.flags
-    if input._edge is None:
-        check_inplace(input, False)
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9636,11 +9636,11 @@ def xlogy__Tensor(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(XlogyBackward0)
         fn.next_edges = (edge_self, edge_other)
@@ -9784,10 +9784,10 @@ def xlogy__Scalar_Other(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(XlogyBackward2)
         fn.next_edges = (edge_self,)
@@ -10032,11 +10032,11 @@ def ldexp_(input, other):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         needs_other = edge_other is not NO_EDGE
@@ -10140,11 +10140,11 @@ def lerp__Scalar(input, end, weight):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (end,))
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
         records = (edge_self is not NO_EDGE or edge_end is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(LerpBackward0)
         fn.next_edges = (edge_self, edge_end)
@@ -10247,12 +10247,12 @@ def lerp__Tensor(input, end, weight):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (end, weight,))
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
         edge_weight = weight._edge or gradient_edge(weight)
         records = (edge_self is not NO_EDGE or edge_end is not NO_EDGE or edge_weight is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_self = edge_self is not NO_EDGE
         needs_end = edge_end is not NO_EDGE
@@ -10367,12 +10367,12 @@ def clamp__Tensor(input, min, max):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (min, max,))
         edge_self = input._edge or gradient_edge(input)
         edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
         edge_max = NO_EDGE if max is None else max._edge or gradient_edge(max)
         records = (edge_self is not NO_EDGE or edge_min is not NO_EDGE or edge_max is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampBackward0)
         fn.next_edges = (edge_self, edge_min, edge_max)
@@ -10475,10 +10475,10 @@ def clamp_(input, min, max):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampBackward1)
         fn.next_edges = (edge_self,)
@@ -10570,10 +10570,10 @@ def clamp_min_(input, min):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampMinBackward0)
         fn.next_edges = (edge_self,)
@@ -10671,11 +10671,11 @@ def clamp_min__Tensor(input, min):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (min,))
         edge_self = input._edge or gradient_edge(input)
         edge_min = min._edge or gradient_edge(min)
         records = (edge_self is not NO_EDGE or edge_min is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampMinBackward1)
         fn.next_edges = (edge_self, edge_min)
@@ -10772,10 +10772,10 @@ def clamp_max_(input, max):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampMaxBackward0)
         fn.next_edges = (edge_self,)
@@ -10873,11 +10873,11 @@ def clamp_max__Tensor(input, max):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (max,))
         edge_self = input._edge or gradient_edge(input)
         edge_max = max._edge or gradient_edge(max)
         records = (edge_self is not NO_EDGE or edge_max is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ClampMaxBackward1)
         fn.next_edges = (edge_self, edge_max)
@@ -11020,10 +11020,10 @@ def fill__Scalar(input, value):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(FillBackward2)
         fn.next_edges = (edge_self,)
@@ -11107,11 +11107,11 @@ def fill__Tensor(input, value):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (value,))
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
         records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(FillBackward3)
         fn.next_edges = (edge_self, edge_value)
@@ -11210,10 +11210,10 @@ def zero_(input):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(ZeroBackward0)
         fn.next_edges = (edge_self,)

@@ -164,11 +164,11 @@ def scatter_add_(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (src,))
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_src = edge_src is not NO_EDGE
         fn = new(ScatterAddBackward0)

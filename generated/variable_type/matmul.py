@@ -200,12 +200,12 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (mat1, mat2,))
         edge_self = input._edge or gradient_edge(input)
         edge_mat1 = mat1._edge or gradient_edge(mat1)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
         records = (edge_self is not NO_EDGE or edge_mat1 is not NO_EDGE or edge_mat2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_mat1 = edge_mat1 is not NO_EDGE
         needs_mat2 = edge_mat2 is not NO_EDGE
@@ -588,12 +588,12 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (mat, vec,))
         edge_self = input._edge or gradient_edge(input)
         edge_mat = mat._edge or gradient_edge(mat)
         edge_vec = vec._edge or gradient_edge(vec)
         records = (edge_self is not NO_EDGE or edge_mat is not NO_EDGE or edge_vec is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_mat = edge_mat is not NO_EDGE
         needs_vec = edge_vec is not NO_EDGE
@@ -726,12 +726,12 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (vec1, vec2,))
         edge_self = input._edge or gradient_edge(input)
         edge_vec1 = vec1._edge or gradient_edge(vec1)
         edge_vec2 = vec2._edge or gradient_edge(vec2)
         records = (edge_self is not NO_EDGE or edge_vec1 is not NO_EDGE or edge_vec2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_vec1 = edge_vec1 is not NO_EDGE
         needs_vec2 = edge_vec2 is not NO_EDGE
@@ -865,12 +865,12 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (batch1, batch2,))
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
         edge_batch2 = batch2._edge or gradient_edge(batch2)
         records = (edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_batch1 = edge_batch1 is not NO_EDGE
         needs_batch2 = edge_batch2 is not NO_EDGE
@@ -1003,12 +1003,12 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (batch1, batch2,))
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
         edge_batch2 = batch2._edge or gradient_edge(batch2)
         records = (edge_self is not NO_EDGE or edge_batch1 is not NO_EDGE or edge_batch2 is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         needs_batch1 = edge_batch1 is not NO_EDGE
         needs_batch2 = edge_batch2 is not NO_EDGE

@@ -1421,10 +1421,10 @@ def cumsum_(input, dim, dtype):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CumsumBackward0)
         fn.next_edges = (edge_self,)
@@ -1502,10 +1502,10 @@ def cumprod_(input, dim, dtype):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(CumprodBackward0)
         fn.next_edges = (edge_self,)
@@ -2183,10 +2183,10 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(RenormBackward0)
         fn.next_edges = (edge_self,)

@@ -196,11 +196,11 @@ def copy_(self, src, non_blocking=False):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (src,))
         edge_self = self._edge or gradient_edge(self)
         edge_src = src._edge or gradient_edge(src)
         records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(CopyBackwards)
         fn.next_edges = (edge_self, edge_src)
@@ -367,8 +367,6 @@ def alias(input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -463,8 +461,6 @@ def view(self, size):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -521,8 +517,6 @@ def view_dtype(self, dtype):
     flags = state.flags
     edge = NO_EDGE
     share_version(result, self)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -617,8 +611,6 @@ def _reshape_alias(input, size, stride):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -736,8 +728,6 @@ def expand(self, size, implicit):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -847,8 +837,6 @@ def permute(input, dims):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -935,8 +923,6 @@ def transpose(input, dim0, dim1):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1013,10 +999,10 @@ def transpose_(self, dim0, dim1):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(TransposeBackward1)
         fn.next_edges = (edge_self,)
@@ -1089,8 +1075,6 @@ def t(input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1161,10 +1145,10 @@ def t_(self):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(TBackward1)
         fn.next_edges = (edge_self,)
@@ -1174,7 +1158,7 @@ def t_(self):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = self._tangent
-    self._array = kernels_shape.t(self_)
+    self._array = kernels_shape.t_in_place(self_)
     bump_version(self)
     if records:
         replace_history(self, fn)
@@ -1412,8 +1396,6 @@ def squeeze(input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1493,8 +1475,6 @@ def squeeze_dim(input, dim):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1575,8 +1555,6 @@ def squeeze_dims(input, dim):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1627,10 +1605,10 @@ def squeeze_(self):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(SqueezeBackward3)
         fn.next_edges = (edge_self,)
@@ -1663,10 +1641,10 @@ def squeeze__dim(self, dim):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(SqueezeBackward4)
         fn.next_edges = (edge_self,)
@@ -1700,10 +1678,10 @@ def squeeze__dims(self, dim):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(SqueezeBackward5)
         fn.next_edges = (edge_self,)
@@ -1773,8 +1751,6 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1850,10 +1826,10 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
         records = edge_self is not NO_EDGE
-    if self._edge is None:
-        check_inplace(self, records)
     if records:
         fn = new(UnsqueezeBackward1)
         fn.next_edges = (edge_self,)
@@ -1927,8 +1903,6 @@ def as_strided(input, size, stride, storage_offset):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -1984,10 +1958,10 @@ def as_strided_(input, size, stride, storage_offset):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(AsStridedBackward1)
         fn.next_edges = (edge_self,)
@@ -2066,8 +2040,6 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -2212,8 +2184,6 @@ def slice_Tensor(input, dim, start, end, step):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -2415,8 +2385,6 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -2588,8 +2556,6 @@ def unfold(self, dimension, size, step):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
     return result
 
 
@@ -2728,8 +2694,6 @@ def unbind_int(input, dim):
                 state.flags = flags
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
-        mark_inference(results)
     return tuple(results)
 
 
@@ -2802,8 +2766,6 @@ def split_Tensor(input, split_size, dim):
                 state.flags = flags
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
-        mark_inference(results)
     return tuple(results)
 
 
@@ -2914,8 +2876,6 @@ def split_with_sizes(input, split_sizes, dim):
                 state.flags = flags
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
-        mark_inference(results)
     return tuple(results)
 
 
@@ -3814,10 +3774,10 @@ def tril_(input, diagonal=0):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(TrilBackward0)
         fn.next_edges = (edge_self,)
@@ -3916,10 +3876,10 @@ def triu_(input, diagonal=0):
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
-    if input._edge is None:
-        check_inplace(input, records)
     if records:
         fn = new(TriuBackward0)
         fn.next_edges = (edge_self,)

@@ -36,7 +36,11 @@ def bind() -> dict:
             setattr(Tensor, name, property(operators[operator]))
     conversions.bind(Tensor)
     bind_python_operators(namespaces.GUARDS)
-    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS if name not in _INTERNAL}
+
+
+# Operators that PyTorch keeps out of its main namespace, because Python has other ways of saying them.
+_INTERNAL = ("alias", "slice")
 
 
 # Attribute of tensors -> the operator that computes it.

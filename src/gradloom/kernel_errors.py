@@ -53,8 +53,8 @@ def size_mismatch(shapes) -> str | None:
         long, short = (common, shape) if len(common) >= len(shape) else (shape, common)
         lead = len(long) - len(short)
         merged = list(long)
-        for i, n in enumerate(short):
-            m = long[lead + i]
+        for i in range(len(short) - 1, -1, -1):
+            n, m = short[i], long[lead + i]
             if n != m and n != 1 and m != 1:
                 a, b = (m, n) if long is common else (n, m)
                 return (f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension "

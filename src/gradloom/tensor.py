@@ -174,7 +174,8 @@ class Tensor(TensorBase):
     def requires_grad(self) -> bool:
         edge = self._edge
         if edge is None:
-            return gradient_edge(self) is not NO_EDGE
+            view = self._view
+            return view is None or view.requires_grad
         return edge is not NO_EDGE
 
     @requires_grad.setter
@@ -190,8 +191,9 @@ class Tensor(TensorBase):
         if value and self._inference and not state.flags & INFERENCE:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._view is not None:
-            self._view = None  # without history of its own, it becomes a leaf on the same memory
-        self._edge = None if value else NO_EDGE
+            self._view.is_own_leaf = bool(value)
+        else:
+            self._edge = None if value else NO_EDGE
 
     def requires_grad_(self, requires_grad=True):
         """Set requires_grad of a leaf in place."""
@@ -208,14 +210,14 @@ class Tensor(TensorBase):
         if edge is None:
             if self._view is None:
                 return None
-            edge = gradient_edge(self)
+            edge = self._view.history(self)
         return edge[0]
 
     @property
     def output_nr(self) -> int:
         edge = self._edge
         if edge is None:
-            edge = gradient_edge(self) if self._view is not None else (None, 0)
+            edge = self._view.history(self) if self._view is not None else NO_EDGE
         return edge[1]
 
     @property

@@ -19,6 +19,9 @@ from weakref import ref
 
 from .node import NO_EDGE, AccumulateGrad
 
+# The edge of a tensor that requires grad without leading anywhere; an object of its own, unlike any constant.
+DEAD_EDGE = tuple([None, 0])
+
 
 def gradient_edge(tensor):
     """The edge that a gradient of `tensor` flows along; NO_EDGE if it does not require grad."""
@@ -28,6 +31,11 @@ def gradient_edge(tensor):
     view = tensor._view
     if view is not None:
         return view.current_edge(tensor)
+    return leaf_edge(tensor)
+
+
+def leaf_edge(tensor):
+    """The edge of a leaf that requires grad: its AccumulateGrad, made if it does not exist."""
     found = tensor._accumulator
     node = found() if found is not None else None
     if node is None:

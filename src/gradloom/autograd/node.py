@@ -23,7 +23,7 @@ from sys import getrefcount
 import numpy as np
 
 from .. import _operators
-from ..dispatch import GRAD_OFF, state
+from ..dispatch import GRAD_OFF, INFERENCE, state
 
 NO_EDGE = (None, 0)
 next_sequence_nr = count().__next__
@@ -128,6 +128,11 @@ class Node:
         return id(self) < id(other)
 
 
+def operator_name(node) -> str:
+    """What messages call a node: `Exp` for ExpBackward0."""
+    return node.name().rpartition("Backward")[0] or node.name()
+
+
 def _register(hooks: dict, fn):
     from ..utils.hooks import RemovableHandle
 
@@ -209,7 +214,7 @@ class AccumulateGrad(Node):
     def apply(self, grads):
         variable = self.variable
         grad = grads[0]
-        if grad is None:
+        if grad is None or variable._edge is NO_EDGE:  # the latter: detached since
             return ()
         held = variable._grad
         if held is None:
@@ -293,7 +298,15 @@ _calibrate()
 
 
 def bump_version(tensor):
-    """Note that the tensor's memory was written to."""
+    """Note that the tensor's memory was written to.
+
+    Raises:
+        RuntimeError: for an inference tensor outside of inference mode.
+    """
+    if tensor._inference and not state.flags & INFERENCE:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone "
+                           "to get a normal tensor before doing inplace update.See "
+                           "https://github.com/pytorch/rfcs/pull/17 for more details.")
     counter = tensor._vc
     if counter is None:
         tensor._vc = [1]

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import SAVED_HOOKS, state
-from .node import NO_EDGE
+from .node import operator_name
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
@@ -176,15 +176,15 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expec
 
     origin = ""
     if output_nr is not None:
-        origin = f", which is output {output_nr} of {node.name()},"
-    elif tensor is not None and tensor._edge is not NO_EDGE:
-        maker, nr = tensor._edge or (None, 0)
+        origin = f", which is output {output_nr} of {operator_name(node)},"
+    elif tensor is not None:
+        maker, nr = tensor.grad_fn, tensor.output_nr
         if maker is not None:
-            origin = f", which is output {nr} of {maker.name()},"
+            origin = f", which is output {nr} of {operator_name(maker)},"
     return ("one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {now}; expected "
             f"version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute "
-            "its gradient, with torch.autograd.set_detect_anomaly(True).")
+            "its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).")
 
 
 def saved_outputs(node, output_nr):

@@ -11,6 +11,9 @@ counter. Writing in place bumps the counter and gives a new history:
 
 A view that shows another dtype or the real part of complex memory cannot be replayed by as_strided on its base; it
 carries a `replay` function instead.
+
+A view without history of its own (made in no_grad mode, or of a tensor that did not require grad then) requires grad as
+soon as its base does, as in PyTorch: results made from it are recorded, but no gradient flows along its edge.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ import numpy as np
 from .. import _operators
 from ..dispatch import GRAD_OFF, INFERENCE, state
 from ..storage import offset_in_elements, strided_view
-from .edge import NO_EDGE, gradient_edge
-from .node import Node, next_sequence_nr
+from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
+from .node import Node, next_sequence_nr, operator_name
 
 # How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on.
 DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW = range(5)
@@ -30,7 +33,7 @@ DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW = range(5)
 class ViewMeta:
     """What a view knows of its base."""
 
-    __slots__ = ("base", "edge", "version", "creation", "replay")
+    __slots__ = ("base", "edge", "version", "creation", "replay", "is_own_leaf")
 
     def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
         self.base = base
@@ -38,19 +41,47 @@ class ViewMeta:
         self.version = version
         self.creation = creation
         self.replay = replay      # function base -> view, where as_strided cannot do it
+        self.is_own_leaf = False  # requires_grad_() was called on a view without history
 
-    def current_edge(self, tensor):
-        """The view's edge, made anew if its base was written to since."""
-        version = tensor._vc[0]
-        if version != self.version:
-            base = self.base
-            base_edge = base._edge or gradient_edge(base)
-            if base_edge is not NO_EDGE:
-                self.edge = self._replayed_edge(tensor, base, base_edge)
-            self.version = version
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the view requires grad: by its history, by itself, or because its base does."""
+        return self.edge is not NO_EDGE or self.is_own_leaf or self.base.requires_grad
+
+    def history(self, tensor):
+        """The edge that the view was made along, made anew if its base was written to since; NO_EDGE without one.
+
+        Raises:
+            RuntimeError: if the base was written to, and a view that came to be as this one did must not be replayed.
+        """
+        edge, version = self.edge, tensor._vc[0]
+        if version == self.version:
+            return edge
+        base = self.base
+        if not base.requires_grad:
+            if edge is not NO_EDGE:
+                self.edge, self.version = DEAD_EDGE, version
+            return self.edge
+        if self.creation != DEFAULT:
+            raise RuntimeError(forbidden_view_message(self, "its base or another view of its base has been modified "
+                                                            "inplace"))
+        self.edge, self.version = self._replayed_edge(tensor, base), version
+        if tensor._retains_grad:
+            move_retained_gradient(edge, self.edge)
         return self.edge
 
-    def _replayed_edge(self, tensor, base, base_edge):
+    def current_edge(self, tensor):
+        """The edge that a gradient of the view flows along."""
+        edge = self.edge
+        if edge is NO_EDGE or tensor._vc[0] != self.version:
+            edge = self.history(tensor)
+            if edge is NO_EDGE:
+                if self.is_own_leaf:
+                    return leaf_edge(tensor)
+                return DEAD_EDGE if self.base.requires_grad else NO_EDGE
+        return edge
+
+    def _replayed_edge(self, tensor, base):
         flags = state.flags
         state.flags = flags & ~(GRAD_OFF | INFERENCE)
         try:
@@ -73,84 +104,108 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
         edge: `(node, output_nr)` of the view operator, or NO_EDGE.
         flags: the thread's dispatch flags when the operator was called.
         creation: one of the constants above.
-        replay: how to make the view again from the base, where as_strided cannot.
+        replay: how to make the view again from `source`, where as_strided cannot.
     """
     counter = source._vc
     if counter is None:
         counter = source._vc = [0]
     result._vc = counter
-    if flags & INFERENCE:
+    if source._inference:
+        result._inference = True
         return result
     view = source._view
     base = source
+    if flags & (INFERENCE | GRAD_OFF) and creation != CUSTOM_FUNCTION:
+        creation = INFERENCE_VIEW if flags & INFERENCE else NO_GRAD
     if view is not None:
         base = view.base
-        if view.replay is not None and replay is None:
-            replay = _through(view.replay, result._array)
-        elif view.replay is not None:
-            outer, inner = view.replay, replay
-            replay = lambda root: inner(outer(root))  # noqa: E731
+        if view.replay is not None:
+            replay = _through(view.replay, result._array) if replay is None else _chained(view.replay, replay)
+        elif replay is not None:
+            replay = _chained(_restriding(source._array), replay)
         if creation == DEFAULT:
             creation = view.creation
-    if flags & GRAD_OFF and creation == DEFAULT:
-        creation = NO_GRAD
     result._edge = None
     result._view = ViewMeta(base, edge, counter[0], creation, replay)
     return result
 
 
+def _chained(outer, inner):
+    return lambda root: inner(outer(root))
+
+
 def _through(replay, array):
+    return _chained(replay, _restriding(array))
+
+
+def _restriding(array):
+    """How to show, of a tensor with the same memory and dtype, what `array` shows."""
     shape, item, offset = array.shape, array.itemsize, offset_in_elements(array)
     strides = tuple([s // item for s in array.strides])
-    return lambda root: _operators.as_strided(replay(root), shape, strides, offset)
+    return lambda root: _operators.as_strided(root, shape, strides, offset)
 
 
-def check_inplace(tensor, requires_grad: bool) -> None:
-    """Refuse a write that would break the graph.
+def check_inplace(tensor, others=()) -> None:
+    """Refuse a write that would break the graph; called in grad mode, for a leaf that requires grad or a view.
 
     Args:
         tensor: what is about to be written.
-        requires_grad: whether the write will be recorded (any input requires grad and grad mode is on).
+        others: the operator's other differentiable inputs: Tensors, None, lists of them.
 
     Raises:
         RuntimeError: for a leaf that requires grad, a view of one, and views that must not be written.
     """
     view = tensor._view
-    if view is None:
-        if tensor._edge is None and not state.flags & GRAD_OFF:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    requires_grad = tensor.requires_grad
+    if not requires_grad and not _any_requires_grad(others):
         return
-    if state.flags & GRAD_OFF:
-        return
-    base = view.base
-    if base._edge is None and base._view is None and requires_grad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    if view.creation != DEFAULT and requires_grad:
-        raise RuntimeError(forbidden_view_message(tensor, view))
+    if view is not None:
+        if view.creation != DEFAULT:
+            raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
+        if requires_grad and view.base.is_leaf:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if requires_grad and tensor.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def forbidden_view_message(tensor, view) -> str:
-    """Why a view must not be written while its history is recorded."""
-    node = view.edge[0]
-    made = (f"Output {view.edge[1]} of {node.name()} is a view and is being modified inplace." if node is not None
-            else "A view was created in no_grad mode and is being modified inplace with grad mode enabled.")
+def _any_requires_grad(tensors) -> bool:
+    return any(_any_requires_grad(t) if isinstance(t, (tuple, list)) else t is not None and t.requires_grad
+               for t in tensors)
+
+
+def forbidden_view_message(view, modified: str) -> str:
+    """Why a view must not be written, or made anew, while its history is recorded.
+
+    Args:
+        modified: what is modified and how, after "A view ... and".
+    """
+    node, nr = view.edge
+    if view.creation in (NO_GRAD, INFERENCE_VIEW):
+        mode, other = (("no_grad", "with grad mode enabled") if view.creation == NO_GRAD else
+                       ("inference", "in normal mode"))
+        block = "no_grad" if view.creation == NO_GRAD else "inference_mode"
+        what = (f"A view was created in {mode} mode" if node is None else
+                f"Output {nr} of {operator_name(node)} is a view of a view which was created in {mode} mode")
+        return (f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is forbidden. "
+                f"You can clarify your code by moving both the view and the inplace either both inside the {block} block "
+                "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).")
+    made = (f"A view was created in no_grad mode and {modified} with grad mode enabled." if node is None else
+            f"Output {nr} of {operator_name(node)} is a view and {modified}.")
     if view.creation == MULTI_OUTPUT:
-        made = made.replace(f" of {node.name()} ", f" of {node.name().split('Backward')[0]} ")
         return (f"{made} This view is the output of a function that returns multiple views. Such functions do not "
                 "allow the output views to be modified inplace. You should replace the inplace operation by an "
                 "out-of-place one.")
-    if view.creation == NO_GRAD:
-        return ("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-                "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-                "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-                "tracked) or both outside (if you want the inplace to be tracked).")
-    if view.creation == INFERENCE_VIEW:
-        return ("A view was created in inference mode and is being modified inplace in normal mode. Move both inside "
-                "or both outside of inference mode.")
     return (f"{made} This view was created inside a custom Function (or because an input was returned as-is) and the "
             "autograd logic to handle view+inplace would override the custom backward associated with the custom "
             "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
             "output of the custom Function.")
+
+
+def move_retained_gradient(old, new) -> None:
+    """Let the hook of `retain_grad` follow its tensor from one edge to another."""
+    node, nr = old
+    if node is not None and node.hooks is not None and nr in node.hooks.retain_grad and new[0] is not None:
+        new[0].ensure_hooks().retain_grad[new[1]] = node.hooks.retain_grad.pop(nr)
 
 
 def rebase_history(tensor, node) -> None:
@@ -164,12 +219,17 @@ def rebase_history(tensor, node) -> None:
     array = tensor._array
     node.input_metadata = (array.shape, array.dtype)
     if view is None:
+        old = tensor._edge
         tensor._edge = (node, 0)
+        if tensor._retains_grad:
+            move_retained_gradient(old, tensor._edge)
         return
     base = view.base
     base_edge = base._edge or gradient_edge(base)
     base._edge = (CopySlices(base, tensor, base_edge, node, view.replay), 0)
-    view.current_edge(tensor)
+    if base._retains_grad:
+        move_retained_gradient(base_edge, base._edge)
+    view.history(tensor)
 
 
 def replace_history(tensor, node) -> None:
@@ -194,6 +254,8 @@ def share_version(result, source) -> None:
     if counter is None:
         counter = source._vc = [0]
     result._vc = counter
+    if source._inference:
+        result._inference = True
 
 
 class CopySlices(Node):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from .. import _operators as ops
 from ..autograd.edge import NO_EDGE
 from ..device import check_device, contiguous_format, preserve_format
-from ..dispatch import INFERENCE, state
 from ..kernels._layout import is_in_format
 
 
 def detach(self):
     """The same memory and version counter, without history and tangent."""
     out = self._detached_alias()
-    if state.flags & INFERENCE:
+    if self._inference:
         out._inference = True
     return out
 

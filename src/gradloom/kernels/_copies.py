@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..device import preserve_format
 from ._layout import new_array, new_like
+from ._overlap import check_no_internal_overlap, check_no_partial_overlap
 
 
 def clone(self, memory_format=None):
@@ -38,24 +37,22 @@ def copy_(self, src):
     Raises:
         RuntimeError: if the shapes do not fit.
     """
+    if 0 in self.strides:
+        check_no_internal_overlap(self)
+    if src.base is not None or self.base is not None:
+        check_no_partial_overlap(self, src)
     if src.shape != self.shape:
         _check_shape(self.shape, src.shape)
-    if src.base is not None or self.base is not None:
-        from ._overlap import check_no_partial_overlap
-        check_no_partial_overlap(self, src)
     self[...] = src
 
 
 def _check_shape(shape, source):
-    if len(source) > len(shape) and all(n == 1 for n in source[:len(source) - len(shape)]):
-        source = source[len(source) - len(shape):]
-        lead = 0
-    else:
-        lead = len(shape) - len(source)
-    if lead < 0:
-        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape "
-                           f"{list(np.broadcast_shapes(shape, source))}")
-    for i, n in enumerate(source):
-        if n != 1 and n != shape[lead + i]:
-            raise RuntimeError(f"The size of tensor a ({shape[lead + i]}) must match the size of tensor b ({n}) at "
-                               f"non-singleton dimension {lead + i}")
+    ndim = max(len(shape), len(source))
+    ours, theirs = (1,) * (ndim - len(shape)) + shape, (1,) * (ndim - len(source)) + source
+    for d in range(ndim - 1, -1, -1):
+        if ours[d] != theirs[d] and ours[d] != 1 and theirs[d] != 1:
+            raise RuntimeError(f"The size of tensor a ({ours[d]}) must match the size of tensor b ({theirs[d]}) at "
+                               f"non-singleton dimension {d}")
+    broadcast = tuple([m if n == 1 else n for n, m in zip(ours, theirs, strict=True)])
+    if broadcast != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(broadcast)}")

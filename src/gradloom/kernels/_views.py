@@ -113,8 +113,17 @@ def transpose(self, dim0, dim1):
 
 def t(self):
     """The transpose of a matrix; vectors and scalars stay as they are."""
+    return _transposed(self, "t()")
+
+
+def t_in_place(self):
+    """As `t`, with the name of the in-place operator in its error."""
+    return _transposed(self, "t_()")
+
+
+def _transposed(self, name):
     if self.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+        raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return self.T
 
 
@@ -144,7 +153,7 @@ def unsqueeze(self, dim):
     """A view with a dimension of size 1 inserted."""
     dim = wrap_dim(dim, self.ndim + 1)
     shape = self.shape
-    if dim == self.ndim and not self.flags.c_contiguous:  # reshape would give it the stride of the one before
+    if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the stride before it
         return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
     return self.reshape((*shape[:dim], 1, *shape[dim:]), copy=False)
 
@@ -179,7 +188,7 @@ def select(self, dim, index):
 def slice(self, dim=0, start=None, end=None, step=1):
     """A view of the indices start, start + step, ... below end of one dimension; bounds are clamped."""
     if not self.ndim:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if step <= 0:
         raise RuntimeError("slice step must be positive")
     return self[(_every,) * wrap_dim(dim, self.ndim) + (_slice(start, end, step),)]
