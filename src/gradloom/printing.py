@@ -63,7 +63,7 @@ class _Formatter:
             if not self.integral and not wide and low >= 1.0e-4:
                 self.scientific = False
         else:
-            self.integral = False
+            self.integral = True  # nothing but zeros, infinities and NaN: `0.`
         if options.sci_mode is not None:
             self.scientific = options.sci_mode
         texts = [self._text(v) for v in flat.tolist() if math.isfinite(v) and v != 0]

@@ -49,7 +49,8 @@ def aminmax(self, dim=None, keepdim=False):
         if dim is None:
             raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
                                "identity.")
-        require_elements("aminmax", self, axis)
+        if not self.shape[axis]:
+            raise IndexError(f"aminmax: Expected reduction dim {axis} to have non-zero size.")
     return (np.asarray(reduce(np.minimum, self, axis, keepdim)), np.asarray(reduce(np.maximum, self, axis, keepdim)))
 
 

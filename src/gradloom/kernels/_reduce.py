@@ -21,8 +21,8 @@ def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
     """
     if axis is None and not keepdim:
         if ufunc in _SEQUENTIAL and array.size > _WIDTH and array.flags.c_contiguous:
-            return ufunc.reduce(_folded(ufunc, array.reshape(-1, 1)))
-        return ufunc.reduce(array, None)
+            array = _folded(ufunc, array.reshape(-1, 1))
+        return ufunc.reduce(array, None, _kept(ufunc, array))
     if axis.__class__ is int and array.size > _MANY:
         n = array.shape[axis]
         if axis == array.ndim - 1:
@@ -32,7 +32,12 @@ def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
         elif axis == 0 and array.flags.c_contiguous and n > _MANY and array.size <= n * _WIDTH // _MANY:
             found = _folded(ufunc, array.reshape(n, -1)).reshape(array.shape[1:])
             return found[None] if keepdim else found
-    return ufunc.reduce(array, axis, None, None, keepdim)
+    return ufunc.reduce(array, axis, _kept(ufunc, array), None, keepdim)
+
+
+def _kept(ufunc, array):
+    """The dtype to reduce in: the array's own, where NumPy would widen small integers."""
+    return array.dtype if ufunc in _SEQUENTIAL else None
 
 
 def _columns(ufunc, array):
@@ -48,8 +53,9 @@ def _folded(ufunc, matrix):
     n, m = matrix.shape
     together = max(1, _WIDTH // m)
     whole = n // together * together
+    kind = _kept(ufunc, matrix)
     if not whole:
-        return ufunc.reduce(matrix, 0)
-    wide = ufunc.reduce(matrix[:whole].reshape(-1, together * m), 0)
-    found = ufunc.reduce(wide.reshape(together, m), 0)
-    return found if whole == n else ufunc(found, ufunc.reduce(matrix[whole:], 0))
+        return ufunc.reduce(matrix, 0, kind)
+    wide = ufunc.reduce(matrix[:whole].reshape(-1, together * m), 0, kind)
+    found = ufunc.reduce(wide.reshape(together, m), 0, kind)
+    return found if whole == n else ufunc(found, ufunc.reduce(matrix[whole:], 0, kind))

@@ -54,7 +54,8 @@ def _moments(name, array, dim, correction, keepdim, refusing):
         kind = squares.dtype
     else:
         squares = along(np.multiply(spread, spread, out=spread if spread.__class__ is np.ndarray else None), axis, True)
-    found = squares / squares.dtype.type(free if free > 0 else 0)
+    with np.errstate(all="ignore" if free <= 0 else None):
+        found = squares / squares.dtype.type(free if free > 0 else 0)
     if name.startswith("std"):
         found = np.sqrt(found)
     found, mean = found.astype(kind, copy=False), mean.astype(array.dtype, copy=False)

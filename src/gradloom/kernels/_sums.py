@@ -124,6 +124,6 @@ def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
     if is_half(array.dtype):
         array = array.astype(np.float32 if half else kind)
     if array.dtype.kind not in "fc":
-        return add(array, axis, None, None, keepdim)
+        return reduce(np.add, array, axis, keepdim)
     found = total(array) if axis is None and not keepdim else along(array, axis, keepdim)
     return found.astype(kind) if half else found

@@ -160,13 +160,18 @@ def _takes_number(type_: ArgumentType) -> bool:
 
 def _goes_before(one: Signature, other: Signature) -> bool:
     """Whether `one` comes first: it takes tensors where `other` takes numbers, or less of the same."""
+    mine, theirs = _of_schema(one), _of_schema(other)
     differs = False
-    for a, b in zip(one.positional, other.positional, strict=False):
+    for a, b in zip(mine, theirs, strict=False):
         if _takes_tensor(a.type) and _takes_number(b.type):
             differs = True
         elif (a.type.base, a.type.size) != (b.type.base, b.type.size):
             return False
-    return differs or len(one.positional) < len(other.positional)
+    return differs or len(mine) < len(theirs)
+
+
+def _of_schema(signature: Signature) -> list[Parameter]:
+    return signature.positional + [p for p in signature.shown if p.keyword_only and p.slot is not None]
 
 
 def in_order_of_trial(signatures: list[Signature]) -> list[Signature]:
