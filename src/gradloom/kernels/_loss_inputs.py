@@ -16,7 +16,9 @@ def loss_inputs(self, target, name) -> tuple:
 
     Raises:
         NotImplementedError: if that dtype is not a real floating one.
+        RuntimeError: if shapes do not broadcast.
     """
+    common_shape(self, target)
     if self.dtype is target.dtype:
         dtype = self.dtype
     else:
@@ -25,6 +27,21 @@ def loss_inputs(self, target, name) -> tuple:
     if dtype.kind not in "fV":
         raise not_implemented(name, np.empty(0, dtype))
     return dtype, widen(self), widen(target)
+
+
+def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
+    """The shape that two arrays broadcast to. Raises RuntimeError if they do not."""
+    if self.shape == target.shape:
+        return self.shape
+    out = []
+    ndim = max(self.ndim, target.ndim)
+    for d in range(ndim):
+        n, m = (a.shape[d - ndim + a.ndim] if d >= ndim - a.ndim else 1 for a in (self, target))
+        if n != m and n != 1 and m != 1:
+            raise RuntimeError(f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton "
+                               f"dimension {d}")
+        out.append(m if n == 1 else n)
+    return tuple(out)
 
 
 def narrow(found, dtype: np.dtype) -> np.ndarray:

@@ -25,36 +25,33 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
         RuntimeError: if shapes or dtypes do not fit.
     """
     _check_nll(self, target, weight)
-    if self.ndim == 1:
-        x, classes = self.reshape(1, -1), target.reshape(1)
-    else:
-        x, classes = self, target
+    x, classes = (self, target) if self.ndim > 1 else (self.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
     losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
     np.negative(losses, out=losses)
-    weights = _weights(weight, classes if chosen is None else classes[chosen], losses)
-    if reduction == NONE:
-        if chosen is not None:
-            losses, kept = np.zeros(len(x), losses.dtype), losses
-            losses[chosen] = kept
-        return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
-    return _reduced_nll(losses, weights, reduction, self.dtype)
+    weights = None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
+    if reduction != NONE:
+        return _reduced_nll(losses, weights, reduction, self.dtype)
+    if chosen is not None:
+        losses, kept = np.zeros(len(x), losses.dtype), losses
+        losses[chosen] = kept
+    return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
 
 
 def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
                       ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
     """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0 elsewhere."""
     found = np.zeros(self.shape, self.dtype)
-    x, classes = (found.reshape(1, -1), target.reshape(1)) if self.ndim == 1 else (found, target)
+    x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
-    rows = np.arange(len(x)) if chosen is None else np.flatnonzero(chosen)
-    if chosen is not None:
-        classes = classes[chosen]
-    grad = widen(grad_output).reshape(-1)
-    if reduction == NONE and chosen is not None:
-        grad = grad[chosen]
-    grad = _scaled_gradient(grad, weight, classes, reduction, total_weight)
-    x[rows, classes] = grad
+    grad = widen(grad_output)
+    if chosen is None:
+        rows = np.arange(len(x))
+    else:
+        rows, classes = np.flatnonzero(chosen), classes[chosen]
+        if reduction == NONE:
+            grad = grad.reshape(-1)[chosen]
+    x[rows, classes] = _scaled_gradient(grad, weight, classes, reduction, total_weight)
     return found
 
 
@@ -67,7 +64,8 @@ def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: 
     losses = np.negative(losses, out=losses if losses is not found else None)
     if chosen is not None and reduction != NONE:
         losses, classes = losses[chosen], classes[chosen]
-    weights = _weights(weight, _without_ignored(classes, chosen if reduction == NONE else None), losses)
+    safe = _without_ignored(classes, chosen if reduction == NONE else None)
+    weights = None if weight is None else _weigh(losses, weight, safe)
     if reduction == NONE:
         if chosen is not None:
             losses[~chosen] = 0
@@ -91,28 +89,25 @@ def nll_loss2d_backward(grad_output: np.ndarray, self: np.ndarray, target: np.nd
 
 
 def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
-    total = losses.sum()
-    total_weight = losses.size if weights is None else weights.sum()
+    total = np.add.reduce(losses, axis=None)
+    total_weight = losses.dtype.type(losses.size) if weights is None else weights.sum()
     if reduction == MEAN:
-        with np.errstate(all="ignore"):
-            total = total / total.dtype.type(total_weight)
-    return narrow(total, dtype), narrow(np.asarray(total_weight, losses.dtype), dtype)
+        total = total / total_weight if total_weight else losses.dtype.type(np.nan)
+    return narrow(total, dtype), narrow(total_weight, dtype)
 
 
-def _weights(weight, classes, losses):
-    """The weight of each target, or None; multiplied into `losses`."""
-    if weight is None:
-        return None
+def _weigh(losses, weight, classes) -> np.ndarray:
+    """The weight of each target, after multiplying `losses` by it."""
     weights = widen(weight)[classes]
     losses *= weights
     return weights
 
 
 def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarray:
-    grad = -grad
+    grad = np.negative(grad)
     if reduction == MEAN:
         with np.errstate(all="ignore"):
-            grad /= widen(total_weight)
+            grad = grad / widen(total_weight)
     return grad if weight is None else grad * widen(weight)[classes]
 
 
@@ -125,8 +120,8 @@ def _targets(target, count, ignore_index) -> tuple:
     classes = target if target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
-    low, high = classes.min(), classes.max()
-    if low >= 0 and high < count and not low <= ignore_index <= high:
+    # As an unsigned number, a negative one is larger than any class.
+    if not 0 <= ignore_index < count and np.maximum.reduce(classes.view(np.uint64), axis=None) < count:
         return classes, None
     chosen = classes != ignore_index
     wrong = classes[chosen & ((classes < 0) | (classes >= count))]
@@ -162,7 +157,8 @@ def _check_nll2d(self, target, weight) -> None:
 
 
 def _check_types(self, target, weight, count, name) -> None:
-    if target.dtype.name not in ("int64", "uint8"):
+    dtype = target.dtype
+    if not (dtype.kind == "i" and dtype.itemsize == 8 or dtype.kind == "u" and dtype.itemsize == 1):
         raise RuntimeError("expected target dtype to be Long or Byte, but got "
                            f"{scalar_type_name(TYPE_OF[target.dtype])}")
     if self.dtype.kind not in "fV":

@@ -18,15 +18,38 @@ from ._smooth import (  # noqa: F401
     mish_backward, silu, silu_backward, softplus, softplus_backward)
 
 
+# Note [Rows]
+# Softmax mostly runs over short contiguous rows, for which NumPy's reductions cost more than the arithmetic. The sum of a
+# row is a product with ones, which BLAS does; the maximum is taken over columns of a transposed copy.
+_SHORT = 32
+
+
+def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
+    """The maximum along a dimension, which is kept."""
+    count = x.shape[dim]
+    if count <= _SHORT and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
+        columns = x.reshape(-1, count).T.copy()
+        return np.maximum.reduce(columns, axis=0).reshape(*x.shape[:-1], 1)
+    return np.maximum.reduce(x, axis=dim, keepdims=True)
+
+
+def _sum(x: np.ndarray, dim: int) -> np.ndarray:
+    """The sum along a dimension, which is kept."""
+    if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
+        count = x.shape[-1]
+        return np.dot(x.reshape(-1, count), np.ones(count, x.dtype)).reshape(*x.shape[:-1], 1)
+    return np.add.reduce(x, axis=dim, keepdims=True)
+
+
 @np.errstate(all="ignore")
 def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """exp(self) / sum(exp(self)) along a dimension, shifted by the maximum."""
     x = _softmax_input(self, dim, half_to_float, "softmax")
     if x.size == 0 or x.ndim == 0:
         return np.ones_like(self)
-    out = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
+    out = np.subtract(x, _maximum(x, dim), order="C")
     np.exp(out, out=out)
-    out /= np.add.reduce(out, axis=dim, keepdims=True)
+    out /= _sum(out, dim)
     return out if out.dtype is self.dtype else out.astype(self.dtype)
 
 
@@ -36,8 +59,8 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
     x = _softmax_input(self, dim, half_to_float, "log_softmax")
     if x.size == 0 or x.ndim == 0:
         return np.zeros_like(self)
-    out = np.subtract(x, np.maximum.reduce(x, axis=dim, keepdims=True), order="C")
-    total = np.add.reduce(np.exp(out), axis=dim, keepdims=True)
+    out = np.subtract(x, _maximum(x, dim), order="C")
+    total = _sum(np.exp(out), dim)
     out -= np.log(total, out=total)
     return out if out.dtype is self.dtype else out.astype(self.dtype)
 
@@ -61,7 +84,7 @@ def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, inpu
     if out.ndim == 0:
         return np.zeros_like(output)
     found = out * widen(grad_output)
-    total = np.add.reduce(found, axis=dim, keepdims=True)
+    total = _sum(found, dim)
     found -= np.multiply(out, total)
     return found if found.dtype is input_dtype else found.astype(input_dtype)
 
@@ -72,7 +95,7 @@ def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, 
         return np.zeros_like(output)
     grad = widen(grad_output)
     found = np.exp(widen(output), order="C")
-    found *= np.add.reduce(grad, axis=dim, keepdims=True)
+    found *= _sum(grad, dim)
     np.subtract(grad, found, out=found)
     return found if found.dtype is input_dtype else found.astype(input_dtype)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._loss_inputs import MEAN, NONE, SUM, loss_inputs, mean_of, narrow, reduce
+from ._loss_inputs import MEAN, NONE, SUM, common_shape, loss_inputs, mean_of, narrow, reduce
 from ._margin import (  # noqa: F401
     multi_margin_loss, multi_margin_loss_backward, multilabel_margin_loss_backward, multilabel_margin_loss_forward)
 from ._nll import nll_loss2d_backward, nll_loss2d_forward, nll_loss_backward, nll_loss_forward  # noqa: F401
@@ -113,9 +113,9 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     Raises:
         RuntimeError: if target does not broadcast to self, or for integers.
     """
-    if np.broadcast_shapes(self.shape, target.shape) != self.shape:
-        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-                           f"{list(np.broadcast_shapes(self.shape, target.shape))}")
+    shape = common_shape(self, target)
+    if shape != self.shape:
+        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
     if self.dtype.kind in "iub":
         from ..dtype import TYPE_OF, scalar_type_name
 
