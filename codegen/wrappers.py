@@ -335,6 +335,11 @@ class Wrapper:
         return f"kernels_{kernel.source}({', '.join(values)})"
 
     @property
+    def itself(self) -> str:
+        """What the wrapper calls itself: its name, or another one where a parameter bears that (threshold)."""
+        return f"{self.function}_wrapper" if any(p.name == self.function for p in self.parameters) else self.function
+
+    @property
     def refuses(self) -> bool:
         """Whether NumPy's errors about shapes and dtypes are said in PyTorch's words: those of pointwise operators."""
         return "pointwise" in self.native.tags

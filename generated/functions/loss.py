@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_target_backward, bce_with_logits_backward, bce_with_logits_target_backward, huber_double_backward, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
+from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_target_backward, bce_with_logits_backward, bce_with_logits_target_backward, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 
 
 class MseLossBackward0(Node):
@@ -598,6 +598,60 @@ class MultiMarginLossBackward0(Node):
         fn.saved_self = fn.saved_target = fn.saved_weight = RELEASED
 
 
+class MultiMarginLossBackwardBackward0(Node):
+    """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+
+    __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
+    _saved_fields = ('grad_output', 'self', 'target', 'p', 'margin', 'weight', 'reduction')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: multi_margin_jvp(grad, self, target, p, margin, weight, reduction)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            p = fn.saved_p
+            margin = fn.saved_margin
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_grad_output = multi_margin_jvp(grad, self, target, p, margin, weight, reduction)
+        else:
+            grad_of_grad_output = None
+        # self: multi_margin_second(grad, grad_output, self, target, p, margin, weight, reduction)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            p = fn.saved_p
+            margin = fn.saved_margin
+            weight = fn.saved_weight
+            if weight is not None and weight._vc is not None:
+                weight = unpack(weight, fn)
+            reduction = fn.saved_reduction
+            grad_of_self = multi_margin_second(grad, grad_output, self, target, p, margin, weight, reduction)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_self = fn.saved_target = fn.saved_weight = RELEASED
+
+
 class MultilabelMarginLossBackward0(Node):
     """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
 
@@ -625,6 +679,43 @@ class MultilabelMarginLossBackward0(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_target = fn.saved_is_target = RELEASED
+
+
+class MultilabelMarginLossBackwardBackward0(Node):
+    """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
+    _saved_fields = ('self', 'target', 'reduction', 'is_target')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # grad_output: multilabel_margin_jvp(grad, self, target, reduction, is_target)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            target = fn.saved_target
+            if target._vc is not None:
+                target = unpack(target, fn)
+            reduction = fn.saved_reduction
+            is_target = fn.saved_is_target
+            if is_target._vc is not None:
+                is_target = unpack(is_target, fn)
+            grad_of_grad_output = multilabel_margin_jvp(grad, self, target, reduction, is_target)
+        else:
+            grad_of_grad_output = None
+        # self: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
         fn.saved_self = fn.saved_target = fn.saved_is_target = RELEASED

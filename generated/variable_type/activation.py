@@ -221,7 +221,7 @@ def threshold(input, threshold, value, *, out=None):
     if threshold.__class__ not in NUMBERS or value.__class__ not in NUMBERS:
         return _THRESHOLD(input, threshold, value, out=out)
     if out is not None:
-        return write_out(threshold, (input, threshold, value), out)
+        return write_out(threshold_wrapper, (input, threshold, value), out)
     try:
         result_ = kernels_activation.threshold(self_, threshold, value)
     except REFUSALS as error:
@@ -260,6 +260,9 @@ def threshold(input, threshold, value, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+threshold_wrapper = threshold
 
 
 _THRESHOLD = GuardedOverload("threshold", ((

@@ -27,7 +27,7 @@ from gradloom.variants import (
     factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import loss as kernels_loss
 from gradloom.composite import loss as composite_loss
-from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
+from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 from gradloom.generated.functions.loss import (
     BinaryCrossEntropyBackward0,
     BinaryCrossEntropyBackwardBackward0,
@@ -37,7 +37,9 @@ from gradloom.generated.functions.loss import (
     MseLossBackward0,
     MseLossBackwardBackward0,
     MultiMarginLossBackward0,
+    MultiMarginLossBackwardBackward0,
     MultilabelMarginLossBackward0,
+    MultilabelMarginLossBackwardBackward0,
     NllLoss2DBackward0,
     NllLoss2DBackwardBackward0,
     NllLossBackward0,
@@ -868,7 +870,42 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     result._vc = None
     flags = state.flags
     if not flags & GRAD_OFF:
-        not_implemented_history("multi_margin_loss_backward", (grad_output, self, target, weight,), (result,))
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(MultiMarginLossBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
+            fn.saved_self = self if self._vc is None and not flags else save(self)
+            fn.saved_target = target if target._vc is None and not flags else save(target)
+            fn.saved_p = p
+            fn.saved_margin = margin
+            fn.saved_weight = save(weight)
+            fn.saved_reduction = reduction
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        self_t = self._tangent
+        if grad_output_t is not None or self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if self_t is None:
+                    self_t = zeros_for(self)
+                self_p = self
+                grad_output_p = grad_output
+                # result: multi_margin_loss_backward(grad_output_t, self_p, target, p, margin, weight, reduction) + multi_margin_second(self_t, grad_output_p, self_p, target, p, margin, weight, reduction)
+                result_tangent = ops.multi_margin_loss_backward(grad_output_t, self_p, target, p, margin, weight, reduction) + multi_margin_second(self_t, grad_output_p, self_p, target, p, margin, weight, reduction)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -971,7 +1008,33 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     result._vc = None
     flags = state.flags
     if not flags & GRAD_OFF:
-        not_implemented_history("multilabel_margin_loss_backward", (grad_output, self, target, is_target,), (result,))
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_self = self._edge or gradient_edge(self)
+        if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
+            needs_grad_output = edge_grad_output is not NO_EDGE
+            fn = new(MultilabelMarginLossBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_self)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
+            fn.saved_target = (target if target._vc is None and not flags else save(target)) if needs_grad_output else None
+            fn.saved_reduction = reduction
+            fn.saved_is_target = (is_target if is_target._vc is None and not flags else save(is_target)) if needs_grad_output else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                self_p = self
+                # result: multilabel_margin_loss_backward(grad_output_t, self_p, target, reduction, is_target)
+                result_tangent = ops.multilabel_margin_loss_backward(grad_output_t, self_p, target, reduction, is_target)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result

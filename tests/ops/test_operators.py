@@ -19,9 +19,10 @@ from .sampler import samples as schema_samples
 
 
 @cache
-def family_samples(family: str) -> dict:
+def family_samples(family: str, table: str = "SAMPLES") -> dict:
+    """SAMPLES of a family; or CONSTANT, the arguments without a derivative of composites, which cannot say so."""
     try:
-        return import_module(f"tests.ops.samples.{family}").SAMPLES
+        return getattr(import_module(f"tests.ops.samples.{family}"), table, {})
     except ModuleNotFoundError as error:
         if error.name != f"tests.ops.samples.{family}":
             raise
@@ -36,6 +37,9 @@ def samples(operator) -> list[Sample]:
     """
     own = family_samples(operator.family).get(operator.name)
     names = differentiable_names(operator)
+    constant = family_samples(operator.family, "CONSTANT").get(operator.name)
+    if constant:
+        names = {a.python_name for a in operator.schema.inputs} - set(constant)
     found = [Sample(operator, *operator.completed(args, kwargs), names)
              for args, kwargs in (own() if own is not None else schema_samples(operator))]
     if not found:

@@ -116,11 +116,21 @@ def set_tangent(tensor, tangent) -> None:
         tangent = _operators.expand(tangent, tensor._array.shape)
     if tangent._array.dtype != tensor._array.dtype:
         tangent = tangent.to(tensor.dtype)
+    if tangent._array.strides != tensor._array.strides:
+        tangent = _laid_out_like(tangent, tensor._array.strides)
     hold_tangent(tensor, tangent)
     edge = tensor._edge
     if edge is not None and edge[0] is not None:
         for saved in saved_outputs(*edge):  # saved before it had a tangent
             hold_tangent(saved, tangent)
+
+
+def _laid_out_like(tangent, strides):
+    """The tangent with its dimensions in the order that its tensor's have in memory, so that a view of the tensor is one
+    of the tangent, too."""
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    inverse = sorted(range(len(strides)), key=order.__getitem__)
+    return tangent.permute(order).contiguous().permute(inverse)
 
 
 def hold_tangent(holder, tangent) -> None:

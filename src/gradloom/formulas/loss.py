@@ -100,6 +100,23 @@ def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):
     return reduce_loss(_over_classes(slope * tangent, target.shape), reduction)
 
 
+def multi_margin_second(tangent, grad_output, self, target, p, margin, weight, reduction):
+    """The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
+
+    For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for other classes
+    and minus their sum for y.
+    """
+    if p == 1:
+        return ops.zeros_like(self)
+    ones = ops.ones_like(target, dtype=self.dtype)
+    active = ops.multi_margin_loss_backward(ones, self.detach(), target, 1, margin, weight, 0)
+    chosen = ops.arange(self.shape[-1]) == target.unsqueeze(-1)
+    moved = 2.0 * ops.where(chosen, 0, active) * (tangent - ops.where(chosen, tangent, 0).sum([-1], True))
+    found = moved - ops.where(chosen, moved.sum([-1], True), 0)
+    scale = grad_output.unsqueeze(-1) if reduction == 0 else grad_output
+    return over_count(found * scale, target, target, reduction)
+
+
 def multilabel_margin_jvp(tangent, self, target, reduction, is_target):
     """The tangent of the reduced loss: products of each sample's gradient with its tangent."""
     ones = ops.ones(self.shape[:-1], dtype=self.dtype)

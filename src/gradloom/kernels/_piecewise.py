@@ -168,7 +168,7 @@ def hardswish_backward(grad_output, self):
     """grad_output * (self / 3 + 1 / 2) where -3 < self < 3, grad_output above, 0 below."""
     slope = self / self.dtype.type(3)
     slope += slope.dtype.type(0.5)
-    slope *= grad_output
+    slope = slope * grad_output
     return keep_where(select(self >= 3, grad_output, slope), ~(self <= -3))
 
 

@@ -52,7 +52,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
             below *= as_type(input_scale, dtype)
         np.exp(below, out=below)
         below *= as_type(alpha * scale * input_scale, dtype)
-    below *= grad_output
+    below = below * grad_output
     return select(self_or_result > 0, grad_output * as_type(scale, dtype), below)
 
 
@@ -113,7 +113,7 @@ def _gelu_backward(grad_output, self):
     density *= density.dtype.type(1 / math.sqrt(2 * math.pi))
     density *= self
     density += _phi(self)
-    density *= grad_output
+    density = density * grad_output
     return density
 
 
@@ -148,7 +148,7 @@ def _gelu_tanh_backward(grad_output, self):
     slope *= 1 - t * t
     slope += t
     slope += 1
-    slope *= grad_output
+    slope = slope * grad_output
     slope *= slope.dtype.type(0.5)
     return slope
 
@@ -175,7 +175,7 @@ def silu_backward(grad_output, self):
     found *= self
     found += 1
     found *= s
-    found *= grad_output
+    found = found * grad_output
     return found
 
 
@@ -205,7 +205,7 @@ def mish_backward(grad_output, self):
     np.divide(self, s, out=s)
     s *= 1 - t * t
     s += t
-    s *= grad_output
+    s = s * grad_output
     return s
 
 
@@ -231,7 +231,7 @@ def softplus_backward(grad_output, self, beta, threshold):
     found = np.negative(scaled)
     np.exp(found, out=found)
     found += 1
-    np.divide(grad_output, found, out=found)
+    found = grad_output / found
     return select(scaled > as_type(threshold, dtype), grad_output, found)
 
 
@@ -257,7 +257,7 @@ def _log_sigmoid(self, decay):
 def _log_sigmoid_backward(grad_output, self):
     found = np.exp(self)
     found += 1
-    return np.divide(grad_output, found, out=found)
+    return grad_output / found
 
 
 def log_sigmoid_backward(grad_output: np.ndarray, self: np.ndarray, buffer: np.ndarray) -> np.ndarray:
@@ -301,7 +301,7 @@ def _gate_backward(grad_output, a, b):
     np.reciprocal(s, out=s)
     s *= 1 - s
     s *= a
-    s *= grad_output
+    s = s * grad_output
     return s
 
 

@@ -38,7 +38,7 @@ def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         count = x.shape[-1]
         return np.dot(x.reshape(-1, count), np.ones(count, x.dtype)).reshape(*x.shape[:-1], 1)
-    return np.add.reduce(x, axis=dim, keepdims=True)
+    return np.add.reduce(x, axis=dim, keepdims=True) if x.ndim else x.copy()
 
 
 @np.errstate(all="ignore")
@@ -81,9 +81,7 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
 def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
     out = widen(output)
-    if out.ndim == 0:
-        return np.zeros_like(output)
-    found = out * widen(grad_output)
+    found = np.asarray(out * widen(grad_output))
     total = _sum(found, dim)
     found -= np.multiply(out, total)
     return found if found.dtype is input_dtype else found.astype(input_dtype)
@@ -91,10 +89,8 @@ def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, inpu
 
 def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
-    if output.ndim == 0:
-        return np.zeros_like(output)
     grad = widen(grad_output)
-    found = np.exp(widen(output), order="C")
+    found = np.asarray(np.exp(widen(output), order="C"))
     found *= _sum(grad, dim)
     np.subtract(grad, found, out=found)
     return found if found.dtype is input_dtype else found.astype(input_dtype)
