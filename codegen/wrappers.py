@@ -454,7 +454,11 @@ class Wrapper:
 
     @property
     def replay(self) -> str:
-        return ""
+        """How to make the view again from another tensor, for a view that as_strided cannot make."""
+        if "changes_dtype" not in self.native.tags:
+            return ""
+        rest = "".join(f", {p.name}={p.name}" if p.argument.kwarg_only else f", {p.name}" for p in self.parameters[1:])
+        return f"lambda t: ops.{self.schema.name.unambiguous}(t{rest})"
 
     @property
     def list_output(self) -> bool:

@@ -505,7 +505,7 @@ def view_as_real(input):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
-    make_view(result, input, edge, flags)
+    make_view(result, input, edge, flags, replay=lambda t: ops.view_as_real(t))
     if flags & FORWARD_AD:
         self_t = input._tangent
         if self_t is not None:
@@ -553,7 +553,7 @@ def view_as_complex(input):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
-    make_view(result, input, edge, flags)
+    make_view(result, input, edge, flags, replay=lambda t: ops.view_as_complex(t))
     if flags & FORWARD_AD:
         self_t = input._tangent
         if self_t is not None:

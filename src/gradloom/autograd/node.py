@@ -129,8 +129,9 @@ class Node:
 
 
 def operator_name(node) -> str:
-    """What messages call a node: `Exp` for ExpBackward0."""
-    return node.name().rpartition("Backward")[0] or node.name()
+    """What messages call a node: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
+    stem, _, number = node.name().rpartition("Backward")
+    return stem + number.removeprefix("0") if stem else node.name()
 
 
 def _register(hooks: dict, fn):

@@ -261,15 +261,15 @@ def share_version(result, source) -> None:
 class CopySlices(Node):
     """Backward of a write into a view, seen from the base: the region's gradient goes through the writing node."""
 
-    __slots__ = ("fn", "geometry", "replay")
+    __slots__ = ("fn", "geometry", "base_layout", "replay")
 
     def __init__(self, base, view, base_edge, fn, replay):
         array, shown = base._array, view._array
         item = shown.itemsize
+        start = offset_in_elements(array)
         self.fn = fn
-        self.geometry = (shown.shape, tuple([s // item for s in shown.strides]),
-                         offset_in_elements(shown) - (offset_in_elements(array) if replay is None else 0),
-                         tuple([s // array.itemsize for s in array.strides]))
+        self.geometry = (shown.shape, tuple([s // item for s in shown.strides]), offset_in_elements(shown) - start)
+        self.base_layout = (tuple([s // array.itemsize for s in array.strides]), 0 if replay is None else start)
         self.replay = replay
         self.next_edges = (base_edge, *fn.next_edges[1:])
         self.sequence_nr = next_sequence_nr()
@@ -280,8 +280,8 @@ class CopySlices(Node):
         grad = grads[0]
         if grad is None:
             return (None,) * len(self.next_edges)
-        shape, strides, offset, base_strides = self.geometry
-        out = _like_base(grad, base_strides)
+        shape, strides, offset = self.geometry
+        out = _like_base(grad, *self.base_layout)
         region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
         inner = self.fn.apply([_operators.clone(region)])
         first = inner[0] if self.next_edges[0][0] is not None else None
@@ -298,12 +298,12 @@ class CopySlices(Node):
         self.fn.release_variables()
 
     def name(self):
-        return "CopySlices"
+        return "torch::autograd::CopySlices"
 
 
-def _like_base(grad, strides):
+def _like_base(grad, strides, start):
     """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
     array = grad._array
-    span = 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
+    span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
     memory = np.zeros(span, array.dtype)
-    return _operators.copy_(_operators.wrap(strided_view(memory, array.shape, strides, 0)), grad)
+    return _operators.copy_(_operators.wrap(strided_view(memory, array.shape, strides, start)), grad)
