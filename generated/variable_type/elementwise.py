@@ -12220,7 +12220,14 @@ def float_power__Scalar(self, exponent):
 
 def where(condition):
     """where(Tensor condition) -> Tensor[]"""
-    return composite_elementwise.where_nonzero(condition)
+    condition_ = condition._array
+    results = [ops.wrap(r) for r in kernels_elementwise.where_nonzero(condition_)]
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("where", (condition,), results)
+    if flags & INFERENCE:
+        mark_inference(results)
+    return tuple(results)
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):

@@ -120,7 +120,8 @@ def check_variants(sample) -> None:
         assert inplace(target, *args[1:], **kwargs) is target
         assert target._version > before, "the in-place variant did not bump the version"
         _same(target, expected, "in place")
-        _check_inplace_gradient(sample, inplace)
+        if operator.joined.strategy != "not_implemented":
+            _check_inplace_gradient(sample, inplace)
 
 
 def _check_inplace_gradient(sample, inplace) -> None:

@@ -117,11 +117,6 @@ def _name(dtype):
     return scalar_type_name(dtype)
 
 
-def where_nonzero(condition):
-    """The indices of nonzero elements, one tensor per dimension."""
-    return ops.nonzero_numpy(condition)
-
-
 def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether all elements are close, as `isclose` says."""
     return bool(ops.isclose(self, other, rtol, atol, equal_nan)._array.all())

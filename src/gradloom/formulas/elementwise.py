@@ -83,9 +83,10 @@ def _real(tensor):
 
 
 def pow_jvp(self_t, exponent_t, self, exponent, result):
-    """d(x^p) = dx p x^(p - 1) + dp x^p log(x)."""
+    """d(x^p) = dx p x^(p - 1) + dp x^p log(x); without dp the logarithm, which may be NaN, does not count."""
     of_self = pow_backward_self(self_t.conj(), self, exponent)
-    return (of_self + pow_backward_exponent(exponent_t.conj(), self, exponent, result)).conj()
+    of_exponent = pow_backward_exponent(exponent_t.conj(), self, exponent, result)
+    return (of_self + ops.where(exponent_t == 0, 0, of_exponent)).conj()
 
 
 # --- one input ------------------------------------------------------------------------------------------------------

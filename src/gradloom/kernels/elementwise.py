@@ -362,6 +362,11 @@ def where(condition, self, other):
     return np.where(condition, self, other)
 
 
+def where_nonzero(condition):
+    """The indices of the elements that are not 0: an int64 array for each dimension, one for a 0-dim input."""
+    return list(np.nonzero(np.atleast_1d(condition)))
+
+
 def lerp(self, end, weight):
     """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight.
 
