@@ -29,6 +29,7 @@ test: $(VENV)/installed ## run the tests that need no PyTorch
 
 generate: $(VENV)/installed ## write generated/ anew from the two YAML files
 	@$(VENV)/bin/gradloom generate
+	@$(VENV)/bin/python -m compileall -q generated
 
 check: $(VENV)/installed ## is generated/ fresh, the code clean (ruff, mypy) and the layering kept?
 	@$(VENV)/bin/gradloom check

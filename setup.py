@@ -7,6 +7,7 @@ files live once, at the top of the checkout: an editable install reads them ther
 in gradloom/_spec/.
 """
 
+from compileall import compile_dir
 from pathlib import Path
 
 import setuptools
@@ -30,6 +31,10 @@ class BuildWithSpecification(build_py):
     def run(self) -> None:
         super().run()
         if self.editable_mode:
+            # pip compiles what it installs, but not this; and where PYTHONDONTWRITEBYTECODE is set, no import
+            # would do it either, so that each would pay for it.
+            for folder in FOLDERS.values():
+                compile_dir(folder, quiet=2)
             return
         target = Path(self.build_lib, "gradloom", "_spec")
         self.mkpath(str(target))
