@@ -4817,7 +4817,11 @@ def abs_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    kernels_elementwise.abs_(self_)
+    try:
+        changed = kernels_elementwise.abs_of_real(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'abs', self_) from None
+    write_inplace(self_, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -6275,7 +6279,14 @@ def polygamma_(self, n):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
-    kernels_elementwise.polygamma_(self_, n)
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((self,), ())
+    try:
+        changed = kernels_elementwise.polygamma_of(self_, n)
+    except REFUSALS as error:
+        raise refusal(error, 'polygamma', self_) from None
+    write_inplace(written, changed)
     bump_version(self)
     if records:
         rebase_history(self, fn)

@@ -67,7 +67,7 @@ def polygamma(n, self):
     return _polygamma(self, n)
 
 
-def polygamma_(self, n):
+def polygamma_of(self, n):
     """As `polygamma`, which takes the tensor last."""
     return polygamma(n, self)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._elementwise_special import (  # noqa: F401
-    digamma, erf, erfc, erfinv, lgamma, logit, logit_backward, mvlgamma, polygamma, polygamma_, sigmoid,
+    digamma, erf, erfc, erfinv, lgamma, logit, logit_backward, mvlgamma, polygamma, polygamma_of, sigmoid,
     sigmoid_backward, sinc, tanh_backward)
 from ._elementwise_tests import (  # noqa: F401
     isclose, isneginf, isposinf, nan_to_num)
@@ -208,7 +208,7 @@ def rsqrt(self):
 # --- signs ------------------------------------------------------------------------------------------------------
 
 
-def abs_(self):
+def abs_of_real(self):
     """The absolute value for the in-place variant, which cannot hold that of a complex number."""
     if self.dtype.kind == "c":
         raise RuntimeError("In-place abs is not supported for complex tensors.")
