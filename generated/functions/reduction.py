@@ -16,15 +16,15 @@ from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdis
 class CdistBackward0(Node):
     """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
 
-    __slots__ = ('saved_x1', 'saved_x2', 'saved_p', 'saved_compute_mode', 'saved_result')
-    _saved_fields = ('x1', 'x2', 'p', 'compute_mode', 'result')
+    __slots__ = ('saved_x1', 'saved_x2', 'saved_p', 'saved_result')
+    _saved_fields = ('x1', 'x2', 'p', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # x1: cdist_backward(grad, x1, x2, p, compute_mode, result)
+        # x1: cdist_backward(grad, x1, x2, p, result)
         if edges[0] is not NO_EDGE:
             x1 = fn.saved_x1
             if x1._vc is not None:
@@ -33,14 +33,13 @@ class CdistBackward0(Node):
             if x2._vc is not None:
                 x2 = unpack(x2, fn)
             p = fn.saved_p
-            compute_mode = fn.saved_compute_mode
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_x1 = cdist_backward(grad, x1, x2, p, compute_mode, result)
+            grad_of_x1 = cdist_backward(grad, x1, x2, p, result)
         else:
             grad_of_x1 = None
-        # x2: cdist_backward(grad.mT, x2, x1, p, compute_mode, result.mT)
+        # x2: cdist_backward(grad.mT, x2, x1, p, result.mT)
         if edges[1] is not NO_EDGE:
             x2 = fn.saved_x2
             if x2._vc is not None:
@@ -49,11 +48,10 @@ class CdistBackward0(Node):
             if x1._vc is not None:
                 x1 = unpack(x1, fn)
             p = fn.saved_p
-            compute_mode = fn.saved_compute_mode
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_x2 = cdist_backward(grad.mT, x2, x1, p, compute_mode, result.mT)
+            grad_of_x2 = cdist_backward(grad.mT, x2, x1, p, result.mT)
         else:
             grad_of_x2 = None
         return (grad_of_x1, grad_of_x2,)

@@ -82,6 +82,8 @@ median_result = result_class("median", ("values", "indices", ))
 nanmedian_result = result_class("nanmedian", ("values", "indices", ))
 kthvalue_result = result_class("kthvalue", ("values", "indices", ))
 mode_result = result_class("mode", ("values", "indices", ))
+histogram_result = result_class("histogram", ("hist", "bin_edges", ))
+histogramdd_result = result_class("histogramdd", ("hist", "bin_edges", ))
 
 
 def sum(input, dtype, *, out=None):
@@ -393,11 +395,6 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def std(input, unbiased):
-    """std(Tensor self, bool unbiased=True) -> Tensor"""
-    return composite_reduction.std(input, unbiased)
-
-
 def std_dim(input, dim, unbiased, keepdim, *, out=None):
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
     if out is not None:
@@ -450,9 +447,9 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     return result
 
 
-def std_mean(input, unbiased):
-    """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
-    return composite_reduction.std_mean(input, unbiased)
+def std(input, unbiased):
+    """std(Tensor self, bool unbiased=True) -> Tensor"""
+    return composite_reduction.std(input, unbiased)
 
 
 def std_mean_dim(input, dim, unbiased, keepdim):
@@ -503,9 +500,9 @@ def std_mean_correction(input, dim, correction, keepdim):
     return (result0, result1)
 
 
-def var(input, unbiased):
-    """var(Tensor self, bool unbiased=True) -> Tensor"""
-    return composite_reduction.var(input, unbiased)
+def std_mean(input, unbiased):
+    """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return composite_reduction.std_mean(input, unbiased)
 
 
 def var_dim(input, dim, unbiased, keepdim, *, out=None):
@@ -559,9 +556,9 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     return result
 
 
-def var_mean(input, unbiased):
-    """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
-    return composite_reduction.var_mean(input, unbiased)
+def var(input, unbiased):
+    """var(Tensor self, bool unbiased=True) -> Tensor"""
+    return composite_reduction.var(input, unbiased)
 
 
 def var_mean_dim(input, dim, unbiased, keepdim):
@@ -609,6 +606,11 @@ def var_mean_correction(input, dim, correction, keepdim):
     if flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
+
+
+def var_mean(input, unbiased):
+    """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return composite_reduction.var_mean(input, unbiased)
 
 
 def amax(input, dim, keepdim, *, out=None):
@@ -960,12 +962,12 @@ def all(input, *, out=None):
     return result
 
 
-def all_dim(input, dim, keepdim, *, out=None):
-    """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+def all_dims(input, dim, keepdim, *, out=None):
+    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     self_ = input._array
     if out is not None:
-        return write_out(all_dim, (input, dim, keepdim), out)
-    result_ = kernels_reduction.all_dim(self_, dim, keepdim)
+        return write_out(all_dims, (input, dim, keepdim), out)
+    result_ = kernels_reduction.all_dims(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -978,12 +980,12 @@ def all_dim(input, dim, keepdim, *, out=None):
     return result
 
 
-def all_dims(input, dim, keepdim, *, out=None):
-    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+def all_dim(input, dim, keepdim, *, out=None):
+    """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     self_ = input._array
     if out is not None:
-        return write_out(all_dims, (input, dim, keepdim), out)
-    result_ = kernels_reduction.all_dims(self_, dim, keepdim)
+        return write_out(all_dim, (input, dim, keepdim), out)
+    result_ = kernels_reduction.all_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1014,24 +1016,6 @@ def any(input, *, out=None):
     return result
 
 
-def any_dim(input, dim, keepdim, *, out=None):
-    """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
-    self_ = input._array
-    if out is not None:
-        return write_out(any_dim, (input, dim, keepdim), out)
-    result_ = kernels_reduction.any_dim(self_, dim, keepdim)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
-    flags = state.flags
-    if flags & INFERENCE:
-        mark_inference((result,))
-    return result
-
-
 def any_dims(input, dim, keepdim, *, out=None):
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     self_ = input._array
@@ -1050,12 +1034,12 @@ def any_dims(input, dim, keepdim, *, out=None):
     return result
 
 
-def count_nonzero_dim_IntList(input, dim, *, out=None):
-    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+def any_dim(input, dim, keepdim, *, out=None):
+    """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     self_ = input._array
     if out is not None:
-        return write_out(count_nonzero_dim_IntList, (input, dim), out)
-    result_ = kernels_reduction.count_nonzero(self_, dim)
+        return write_out(any_dim, (input, dim, keepdim), out)
+    result_ = kernels_reduction.any_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -1073,6 +1057,24 @@ def count_nonzero(input, dim, *, out=None):
     self_ = input._array
     if out is not None:
         return write_out(count_nonzero, (input, dim), out)
+    result_ = kernels_reduction.count_nonzero(self_, dim)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def count_nonzero_dim_IntList(input, dim, *, out=None):
+    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    self_ = input._array
+    if out is not None:
+        return write_out(count_nonzero_dim_IntList, (input, dim), out)
     result_ = kernels_reduction.count_nonzero(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2079,7 +2081,6 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
             fn.saved_x1 = x1 if x1._vc is None and not flags else save(x1)
             fn.saved_x2 = x2 if x2._vc is None and not flags else save(x2)
             fn.saved_p = p
-            fn.saved_compute_mode = compute_mode
             if flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2097,8 +2098,8 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
                     x2_t = zeros_for(x2)
                 x1_p = x1
                 x2_p = x2
-                # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, compute_mode, result)
-                result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, compute_mode, result)
+                # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
+                result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2373,6 +2374,120 @@ _HISTC = GuardedOverload("histc", ((
     'histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor? out=None)',
     histc,
 ),))
+
+
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"""
+    try:
+        self_, fweights_, aweights_ = input._array, None if fweights is None else fweights._array, None if aweights is None else aweights._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _COV(input, correction=correction, fweights=fweights, aweights=aweights)
+    if correction.__class__ is not int:
+        return _COV(input, correction=correction, fweights=fweights, aweights=aweights)
+    return composite_reduction.cov(input, correction, fweights, aweights)
+
+
+_COV = GuardedOverload("cov", ((
+    'cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)',
+    cov,
+),))
+
+
+def corrcoef(input):
+    """corrcoef(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _CORRCOEF(input)
+    return composite_reduction.corrcoef(input)
+
+
+_CORRCOEF = GuardedOverload("corrcoef", ((
+    'corrcoef(Tensor self)',
+    corrcoef,
+),))
+
+
+def gradient_scalarint(input, spacing, dim, edge_order):
+    """gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def gradient_scalararray(input, spacing, dim, edge_order):
+    """gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def gradient_array(input, dim, edge_order):
+    """gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient_along(input, dim, edge_order)
+
+
+def gradient_scalarrayint(input, spacing, dim, edge_order):
+    """gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def gradient_scalarrayarray(input, spacing, dim, edge_order):
+    """gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def gradient_tensorarrayint(input, spacing, dim, edge_order):
+    """gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def gradient_tensorarray(input, spacing, dim, edge_order):
+    """gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    return composite_reduction.gradient(input, spacing, dim, edge_order)
+
+
+def histogram_bins_tensor(input, bins, weight, density, *, out=None):
+    """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
+    self_, bins_, weight_ = input._array, bins._array, None if weight is None else weight._array
+    if out is not None:
+        return write_out(histogram_bins_tensor, (input, bins, weight, density), out)
+    hist_, bin_edges_ = kernels_reduction.histogram_of_bins(self_, bins_, weight_, density)
+    hist = None if hist_ is None else ops.wrap(hist_)
+    bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((hist, bin_edges,))
+    return histogram_result((hist, bin_edges))
+
+
+def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
+    """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
+    self_, weight_ = input._array, None if weight is None else weight._array
+    if out is not None:
+        return write_out(histogram_bin_ct, (input, bins, range, weight, density), out)
+    hist_, bin_edges_ = kernels_reduction.histogram(self_, bins, range, weight_, density)
+    hist = None if hist_ is None else ops.wrap(hist_)
+    bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((hist, bin_edges,))
+    return histogram_result((hist, bin_edges))
+
+
+def histogramdd(input, bins, range, weight, density):
+    """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    return composite_reduction.histogramdd(input, bins, range, weight, density)
+
+
+def histogramdd_int_bins(input, bins, range, weight, density):
+    """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    return composite_reduction.histogramdd(input, bins, range, weight, density)
+
+
+def histogramdd_TensorList_bins(input, bins, range, weight, density):
+    """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    return composite_reduction.histogramdd_of_bins(input, bins, range, weight, density)
 
 
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):

@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import GRAD_OFF, INFERENCE, state
+from ..size import Size
 
 NO_EDGE = (None, 0)
 next_sequence_nr = count().__next__
@@ -62,7 +63,8 @@ class Node:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self):
-        return [*super().__dir__(), *[f"_saved_{f}" for f in self._saved_fields]]
+        own = [name for name in super().__dir__() if name != "_saved_fields"]
+        return own + [f"_saved_{f}" for f in self._saved_fields]
 
     def apply(self, grads):
         raise NotImplementedError(f"{self.name()} has no apply()")
@@ -170,6 +172,8 @@ def shown(saved, node):
     """A saved field as `_saved_<field>` shows it."""
     from .saved_variable import SavedVariable, unpack
 
+    if saved.__class__ is Size:
+        return tuple(saved)
     if isinstance(saved, tuple) and any(isinstance(s, (_operators.Tensor, SavedVariable)) for s in saved):
         return tuple([shown(s, node) for s in saved])
     if hasattr(saved, "_vc"):

@@ -5,6 +5,10 @@ from __future__ import annotations
 from .. import _operators as ops
 from ..dtype import int64
 from ..kernels._dims import wrap_dim
+from ..kernels._histograms import histogramdd as counts_in_grid
+from ..kernels._histograms import histogramdd_edges
+from ..return_types import result_class
+from ._statistics import corrcoef, cov, gradient, gradient_along  # noqa: F401
 
 # --- variance: `unbiased` is a correction of one ------------------------------------------------------------------------
 
@@ -264,3 +268,35 @@ def _check_quantile(self, q, interpolation, is_tensor):
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
                            f"{interpolation}")
+
+
+# --- histograms of several dimensions: their results are a Tensor and a list -------------------------------------------------
+
+_HISTOGRAMDD = result_class("histogramdd", ("hist", "bin_edges"))
+
+
+def histogramdd(self, bins, range, weight, density):
+    """The weights of the rows of a tensor in each cell of a grid, and the edges of its bins.
+
+    Args:
+        self: (..., columns), floating.
+        bins: the number of bins: for each column, or one for all.
+        range: the least and the greatest edge for each column in turn.
+        weight: the shape of `self` without its last dimension.
+        density: divide by the sum of the weights and by the volume of the cell.
+
+    Returns:
+        hist: a dimension for each column; bin_edges: a tuple with a 1-dim Tensor for each column.
+    """
+    edges = histogramdd_edges(self._array, (bins,) * self.size(-1) if isinstance(bins, int) else bins, range)
+    return _histogram_over(self, edges, weight, density)
+
+
+def histogramdd_of_bins(self, bins, range, weight, density):
+    """As `histogramdd`, with the edges of the bins of each column."""
+    return _histogram_over(self, [b._array.copy() for b in bins], weight, density)
+
+
+def _histogram_over(self, edges, weight, density):
+    found = counts_in_grid(self._array, edges, None if weight is None else weight._array, density)
+    return _HISTOGRAMDD((ops.wrap(found), tuple([ops.wrap(e) for e in edges])))

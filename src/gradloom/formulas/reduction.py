@@ -251,7 +251,7 @@ def _renorm_parts(self, p, dim, maxnorm):
     return others, norm, ops.where(over, maxnorm * inverse, 1), ops.where(over, -maxnorm * inverse * inverse, 0)
 
 
-def cdist_backward(grad, x1, x2, p, compute_mode, result):
+def cdist_backward(grad, x1, x2, p, result):
     """The gradient of the distances between rows with respect to `x1`: that of the norm of the differences.
 
     For p = 2 and many rows, sum_j w_ij (a_i - b_j) with w = grad / result is taken as a_i sum_j w_ij - (w b)_i,
@@ -266,7 +266,7 @@ def cdist_backward(grad, x1, x2, p, compute_mode, result):
     return ops.sum(norm_backward(grad, difference, p, result, (-1,), False), -2)
 
 
-def cdist_jvp(x1, x1_t, x2, x2_t, p, compute_mode, result):
+def cdist_jvp(x1, x1_t, x2, x2_t, p, result):
     """The tangent of the norm of all differences."""
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
     tangent = ops.unsqueeze(x1_t, -2) - ops.unsqueeze(x2_t, -3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
@@ -55,37 +53,3 @@ def _euclidean(x1, x2):
     squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
     squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))
     return np.sqrt(np.maximum(squares, 0, out=squares), out=squares)
-
-
-def cdist_backward(grad, x1, x2, p, cdist):
-    """The gradient of `cdist` with respect to `x1`.
-
-    With d = x1[i] - x2[j]: sum over j of grad[i, j] * sign(d) * (|d| / cdist[i, j]) ** (p - 1), and zero where the
-    distance is.
-
-    Args:
-        grad, cdist: (..., P, R); x1, x2: (..., P, M) and (..., R, M).
-
-    Returns:
-        (..., P, M)
-    """
-    out = np.zeros(x1.shape, x1.dtype)
-    if p == 0 or not grad.size or not x1.size:
-        return out
-    step = max(1, _BLOCK // max(1, x2.size))
-    for i in range(0, x1.shape[-2], step):
-        part = slice(i, i + step)
-        distance = cdist[..., part, :, None]
-        weight = grad[..., part, :, None]
-        d = x1[..., part, None, :] - x2[..., None, :, :]
-        if p == 1:
-            d = np.sign(d)
-        elif p == inf:
-            d = np.sign(d) * (np.abs(d) == distance)
-        else:
-            zero = distance == 0
-            ratio = np.abs(d) / np.where(zero, 1, distance)
-            power = d if p == 2 else np.sign(d) * ratio ** (p - 1)
-            d = np.where(zero, 0, power / np.where(zero, 1, distance) if p == 2 else power)
-        out[..., part, :] = np.add.reduce(weight * d, -2)
-    return out

@@ -210,6 +210,48 @@ def counted():
     yield (gradloom.tensor([1, 0, 3, 1]), tensor(4), 6), {}
 
 
+def covariances():
+    yield (tensor(2, 4),), {}
+    yield (tensor(4),), {"correction": 0}
+    yield (tensor(2, 3),), {"fweights": gradloom.tensor([1, 2, 1]), "aweights": tensor(3, seed=1)}
+    yield (tensor(2, 3, complex=True),), {}
+
+
+def correlations():
+    yield (tensor(3, 4),), {}
+    yield (tensor(2, 3, complex=True),), {}
+
+
+def slopes(**kwargs):
+    """With one spacing for all dimensions or one for each."""
+    def samples():
+        yield (tensor(3, 4),), {**kwargs}
+        yield (tensor(4, 3),), {**kwargs, "edge_order": 2}
+    return samples
+
+
+def slopes_of_points(**kwargs):
+    def samples():
+        yield (tensor(4, 2),), {**kwargs, "spacing": [tensor(4, seed=1).sort()[0].detach()]}
+        yield (tensor(3, 2),), {**kwargs, "spacing": [tensor(3, seed=1).sort()[0].detach()], "edge_order": 2}
+    return samples
+
+
+def histograms():
+    yield (tensor(5), 3), {"range": (0.0, 2.0), "weight": tensor(5, seed=1), "density": True}
+    yield (tensor(5), 3), {}
+
+
+def histograms_of_bins():
+    yield (tensor(5), gradloom.tensor([0.0, 1.0, 3.0], dtype=gradloom.float64)), {}
+
+
+def grids(bins):
+    def samples():
+        yield (tensor(5, 2), bins), {}
+    return samples
+
+
 def ranked():
     for k, dim, keepdim in ((1, 0, False), (2, -1, True)):
         yield (tensor(3, 3), k, dim, keepdim), {}
@@ -259,5 +301,13 @@ SAMPLES = {
     "cumulative_trapezoid.x": integrals_over_points, "trapezoid.dx": integrals, "trapz.dx": integrals,
     "cumulative_trapezoid.dx": integrals, "quantile": quantiles(False), "quantile.scalar": quantiles(True),
     "nanquantile": quantiles_where_defined(False), "nanquantile.scalar": quantiles_where_defined(True),
+    "cov": covariances, "corrcoef": correlations,
+    "gradient.scalarint": slopes(spacing=2), "gradient.scalararray": slopes(spacing=0.5, dim=[1, 0]),
+    "gradient.array": slopes(dim=[-1]), "gradient.scalarrayint": slopes(spacing=[2], dim=1),
+    "gradient.scalarrayarray": slopes(spacing=[2, 0.5], dim=[0, 1]),
+    "gradient.tensorarrayint": slopes_of_points(dim=0), "gradient.tensorarray": slopes_of_points(dim=[0]),
+    "histogram.bin_ct": histograms, "histogram.bins_tensor": histograms_of_bins,
+    "histogramdd": grids((2, 3)), "histogramdd.int_bins": grids(2),
+    "histogramdd.TensorList_bins": grids([gradloom.tensor([0.0, 1, 2], dtype=gradloom.float64)] * 2),
     "bincount": counted, "value_selecting_reduction_backward": selected,
 }
