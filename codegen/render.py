@@ -79,6 +79,15 @@ class NodeClass:
         return repr(tuple(f"saved_{s}" for s in self.slots))
 
     @property
+    def raw(self) -> tuple[str, ...]:
+        """The public fields that hold tensors."""
+        return tuple(s for s in self.public if s in self.releases)
+
+    @property
+    def raw_text(self) -> str:
+        return repr(self.raw)
+
+    @property
     def public_text(self) -> str:
         return repr(self.public)
 

@@ -18,6 +18,7 @@ class ReluBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -43,6 +44,7 @@ class ThresholdBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -69,6 +71,7 @@ class ThresholdBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -100,6 +103,7 @@ class HardtanhBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -127,6 +131,7 @@ class HardtanhBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -159,6 +164,7 @@ class EluBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_alpha', 'saved_scale', 'saved_input_scale')
     _saved_fields = ('self', 'alpha', 'scale', 'input_scale')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -187,6 +193,7 @@ class EluBackward1(Node):
 
     __slots__ = ('saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_result')
     _saved_fields = ('alpha', 'scale', 'input_scale', 'result')
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -215,6 +222,7 @@ class EluBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_is_result', 'saved_self_or_result')
     _saved_fields = ('grad_output', 'alpha', 'scale', 'input_scale', 'is_result', 'self_or_result')
+    _raw_fields = ('grad_output', 'self_or_result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -259,6 +267,7 @@ class CeluBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_alpha')
     _saved_fields = ('self', 'alpha')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -285,6 +294,7 @@ class CeluBackward1(Node):
 
     __slots__ = ('saved_alpha', 'saved_result')
     _saved_fields = ('alpha', 'result')
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -311,6 +321,7 @@ class LeakyReluBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_negative_slope')
     _saved_fields = ('self', 'negative_slope')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -337,6 +348,7 @@ class LeakyReluBackward1(Node):
 
     __slots__ = ('saved_negative_slope', 'saved_result')
     _saved_fields = ('negative_slope', 'result')
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -363,6 +375,7 @@ class LeakyReluBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_negative_slope', 'saved_self_is_result')
     _saved_fields = ('self', 'negative_slope', 'self_is_result')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -395,6 +408,7 @@ class PreluKernelBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_weight')
     _saved_fields = ('self', 'weight')
+    _raw_fields = ('self', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -423,6 +437,7 @@ class PreluKernelBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_weight')
     _saved_fields = ('grad_output', 'self', 'weight')
+    _raw_fields = ('grad_output', 'self', 'weight')
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
@@ -453,6 +468,7 @@ class HardsigmoidBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -478,6 +494,7 @@ class HardsigmoidBackwardBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -508,6 +525,7 @@ class HardswishBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -533,6 +551,7 @@ class HardswishBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -569,6 +588,7 @@ class HardshrinkBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -595,6 +615,7 @@ class HardshrinkBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -626,6 +647,7 @@ class SoftshrinkBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -652,6 +674,7 @@ class SoftshrinkBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -683,6 +706,7 @@ class GeluBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_approximate')
     _saved_fields = ('self', 'approximate')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -709,6 +733,7 @@ class GeluBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_approximate')
     _saved_fields = ('grad_output', 'self', 'approximate')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -747,6 +772,7 @@ class SiluBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -772,6 +798,7 @@ class SiluBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -808,6 +835,7 @@ class MishBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -833,6 +861,7 @@ class MishBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -869,6 +898,7 @@ class SoftplusBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('self', 'beta', 'threshold')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -896,6 +926,7 @@ class SoftplusBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('grad_output', 'self', 'beta', 'threshold')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -936,6 +967,7 @@ class LogSigmoidBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_buffer')
     _saved_fields = ('self', 'buffer')
+    _raw_fields = ('self', 'buffer')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -964,6 +996,7 @@ class LogSigmoidBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_buffer')
     _saved_fields = ('grad_output', 'self', 'buffer')
+    _raw_fields = ('grad_output', 'self', 'buffer')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1003,6 +1036,7 @@ class GluBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim')
     _saved_fields = ('self', 'dim')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1029,6 +1063,7 @@ class GluBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_dim')
     _saved_fields = ('grad_output', 'self', 'dim')
+    _raw_fields = ('grad_output', 'self')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1067,6 +1102,7 @@ class SoftmaxBackward0(Node):
 
     __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
     _saved_fields = ('dim', 'result')
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1094,6 +1130,7 @@ class SoftmaxBackwardDataBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_output', 'saved_dim', 'saved_input_dtype')
     _saved_fields = ('grad_output', 'output', 'dim')
+    _raw_fields = ('grad_output', 'output')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1133,6 +1170,7 @@ class LogSoftmaxBackward0(Node):
 
     __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
     _saved_fields = ('dim', 'result')
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1160,6 +1198,7 @@ class LogSoftmaxBackwardDataBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_output', 'saved_dim')
     _saved_fields = ('grad_output', 'output', 'dim')
+    _raw_fields = ('grad_output', 'output')
 
     def apply(fn, grads):
         grad = grads[0]

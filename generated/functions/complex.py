@@ -41,6 +41,7 @@ class PolarBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -67,6 +68,7 @@ class AngleBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]

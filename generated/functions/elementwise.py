@@ -113,6 +113,7 @@ class MulBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -146,6 +147,7 @@ class DivBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -202,6 +204,7 @@ class DivBackward2(Node):
 
     __slots__ = ('saved_self', 'saved_other', 'saved_rounding_mode')
     _saved_fields = ('self', 'other', 'rounding_mode')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -279,6 +282,7 @@ class RemainderBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -330,6 +334,7 @@ class FmodBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -363,6 +368,7 @@ class PowBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_exponent')
     _saved_fields = ('self', 'exponent')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -389,6 +395,7 @@ class PowBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
     _saved_fields = ('self', 'exponent', 'result')
+    _raw_fields = ('self', 'exponent', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -431,6 +438,7 @@ class PowBackward2(Node):
 
     __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
     _saved_fields = ('self', 'exponent', 'result')
+    _raw_fields = ('exponent', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -460,6 +468,7 @@ class AddcmulBackward0(Node):
 
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
+    _raw_fields = ('tensor1', 'tensor2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -500,6 +509,7 @@ class AddcdivBackward0(Node):
 
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
+    _raw_fields = ('tensor1', 'tensor2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -543,6 +553,7 @@ class SinBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -568,6 +579,7 @@ class CosBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -593,6 +605,7 @@ class TanBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -618,6 +631,7 @@ class AsinBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -643,6 +657,7 @@ class AcosBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -668,6 +683,7 @@ class AtanBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -693,6 +709,7 @@ class SinhBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -718,6 +735,7 @@ class CoshBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -743,6 +761,7 @@ class TanhBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -768,6 +787,7 @@ class AsinhBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -793,6 +813,7 @@ class AcoshBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -818,6 +839,7 @@ class AtanhBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -843,6 +865,7 @@ class ExpBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -868,6 +891,7 @@ class Exp2Backward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -893,6 +917,7 @@ class Expm1Backward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -918,6 +943,7 @@ class LogBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -943,6 +969,7 @@ class Log2Backward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -968,6 +995,7 @@ class Log10Backward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -993,6 +1021,7 @@ class Log1PBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1018,6 +1047,7 @@ class SqrtBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1043,6 +1073,7 @@ class RsqrtBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1068,6 +1099,7 @@ class ReciprocalBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1111,6 +1143,7 @@ class AbsBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1136,6 +1169,7 @@ class SgnBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1290,6 +1324,7 @@ class ErfBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1315,6 +1350,7 @@ class ErfcBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1340,6 +1376,7 @@ class ErfinvBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1365,6 +1402,7 @@ class LgammaBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1390,6 +1428,7 @@ class DigammaBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1415,6 +1454,7 @@ class PolygammaBackward0(Node):
 
     __slots__ = ('saved_n', 'saved_self')
     _saved_fields = ('n', 'self')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1441,6 +1481,7 @@ class PolygammaBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_n')
     _saved_fields = ('self', 'n')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1467,6 +1508,7 @@ class MvlgammaBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_p')
     _saved_fields = ('self', 'p')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1493,6 +1535,7 @@ class SigmoidBackward0(Node):
 
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
+    _raw_fields = ('result',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1518,6 +1561,7 @@ class LogitBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_eps')
     _saved_fields = ('self', 'eps')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1544,6 +1588,7 @@ class SincBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1605,6 +1650,7 @@ class NanToNumBackward0(Node):
 
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1630,6 +1676,7 @@ class FrexpBackward0(Node):
 
     __slots__ = ('saved_exponent',)
     _saved_fields = ('exponent',)
+    _raw_fields = ('exponent',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1655,6 +1702,7 @@ class MaximumBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1694,6 +1742,7 @@ class MinimumBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1733,6 +1782,7 @@ class FmaxBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1772,6 +1822,7 @@ class FminBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1811,6 +1862,7 @@ class Atan2Backward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1840,6 +1892,7 @@ class HypotBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other', 'saved_result')
     _saved_fields = ('self', 'other', 'result')
+    _raw_fields = ('self', 'other', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1879,6 +1932,7 @@ class CopysignBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1915,6 +1969,7 @@ class CopysignBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1943,6 +1998,7 @@ class NextafterBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1979,6 +2035,7 @@ class XlogyBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2018,6 +2075,7 @@ class XlogyBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('other',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2044,6 +2102,7 @@ class XlogyBackward2(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2070,6 +2129,7 @@ class LogaddexpBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2109,6 +2169,7 @@ class Logaddexp2Backward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2148,6 +2209,7 @@ class LdexpBackward0(Node):
 
     __slots__ = ('saved_other', 'saved_result')
     _saved_fields = ('other', 'result')
+    _raw_fields = ('other', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2207,6 +2269,7 @@ class LerpBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_end', 'saved_weight')
     _saved_fields = ('self', 'end', 'weight')
+    _raw_fields = ('self', 'end', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2251,6 +2314,7 @@ class ClampBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'min', 'max')
+    _raw_fields = ('self', 'min', 'max')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2310,6 +2374,7 @@ class ClampBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'min', 'max')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2337,6 +2402,7 @@ class ClampMinBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_min')
     _saved_fields = ('self', 'min')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2363,6 +2429,7 @@ class ClampMinBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_min')
     _saved_fields = ('self', 'min')
+    _raw_fields = ('self', 'min')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2402,6 +2469,7 @@ class ClampMaxBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_max')
     _saved_fields = ('self', 'max')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2428,6 +2496,7 @@ class ClampMaxBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_max')
     _saved_fields = ('self', 'max')
+    _raw_fields = ('self', 'max')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2467,6 +2536,7 @@ class WhereBackward0(Node):
 
     __slots__ = ('saved_condition',)
     _saved_fields = ('condition',)
+    _raw_fields = ('condition',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2600,6 +2670,7 @@ class SigmoidBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_output')
     _saved_fields = ('grad_output', 'output')
+    _raw_fields = ('grad_output', 'output')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2636,6 +2707,7 @@ class TanhBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_output')
     _saved_fields = ('grad_output', 'output')
+    _raw_fields = ('grad_output', 'output')
 
     def apply(fn, grads):
         grad = grads[0]

@@ -18,6 +18,7 @@ class GatherBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
+    _raw_fields = ('index',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -45,6 +46,7 @@ class ScatterAddBackward0(Node):
 
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
 
     def apply(fn, grads):
         grad = grads[0]

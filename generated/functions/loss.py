@@ -18,6 +18,7 @@ class MseLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('self', 'target', 'reduction')
+    _raw_fields = ('self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -59,6 +60,7 @@ class MseLossBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
+    _raw_fields = ('grad_output', 'self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -118,6 +120,7 @@ class SmoothL1LossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
     _saved_fields = ('self', 'target', 'reduction', 'beta')
+    _raw_fields = ('self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -161,6 +164,7 @@ class SmoothL1LossBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'beta')
+    _raw_fields = ('grad_output', 'self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -223,6 +227,7 @@ class HuberLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
     _saved_fields = ('self', 'target', 'reduction', 'delta')
+    _raw_fields = ('self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -266,6 +271,7 @@ class HuberLossBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'delta')
+    _raw_fields = ('grad_output', 'self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -328,6 +334,7 @@ class SoftMarginLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('self', 'target', 'reduction')
+    _raw_fields = ('self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -357,6 +364,7 @@ class SoftMarginLossBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
+    _raw_fields = ('grad_output', 'self', 'target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -401,6 +409,7 @@ class BinaryCrossEntropyBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'weight', 'reduction')
+    _raw_fields = ('self', 'target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -448,6 +457,7 @@ class BinaryCrossEntropyBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'weight', 'reduction')
+    _raw_fields = ('grad_output', 'self', 'target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -516,6 +526,7 @@ class BinaryCrossEntropyWithLogitsBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_pos_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'weight', 'pos_weight', 'reduction')
+    _raw_fields = ('self', 'target', 'weight', 'pos_weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -569,6 +580,7 @@ class MultiMarginLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'p', 'margin', 'weight', 'reduction')
+    _raw_fields = ('self', 'target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -603,6 +615,7 @@ class MultiMarginLossBackwardBackward0(Node):
 
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'p', 'margin', 'weight', 'reduction')
+    _raw_fields = ('grad_output', 'self', 'target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -657,6 +670,7 @@ class MultilabelMarginLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
+    _raw_fields = ('self', 'target', 'is_target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -689,6 +703,7 @@ class MultilabelMarginLossBackwardBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
+    _raw_fields = ('self', 'target', 'is_target')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -726,6 +741,7 @@ class NllLossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index', 'saved_total_weight')
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
+    _raw_fields = ('self', 'target', 'weight', 'total_weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -762,6 +778,7 @@ class NllLossBackwardBackward0(Node):
 
     __slots__ = ('saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index')
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
+    _raw_fields = ('target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -797,6 +814,7 @@ class NllLoss2DBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index', 'saved_total_weight')
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
+    _raw_fields = ('self', 'target', 'weight', 'total_weight')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -833,6 +851,7 @@ class NllLoss2DBackwardBackward0(Node):
 
     __slots__ = ('saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index')
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
+    _raw_fields = ('target', 'weight')
 
     def apply(fn, grads):
         grad = grads[0]

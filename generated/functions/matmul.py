@@ -19,6 +19,7 @@ class MmBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self', 'saved_mat2', 'saved_mat2_sym_sizes', 'saved_mat2_sym_strides')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'self', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides')
+    _raw_fields = ('self', 'mat2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -56,6 +57,7 @@ class AddmmBackward0(Node):
 
     __slots__ = ('saved_mat1_sym_sizes', 'saved_mat1_sym_strides', 'saved_mat1', 'saved_mat2', 'saved_mat2_sym_sizes', 'saved_mat2_sym_strides', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat1_sym_sizes', 'mat1_sym_strides', 'mat1', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides', 'beta', 'alpha')
+    _raw_fields = ('mat1', 'mat2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -101,6 +103,7 @@ class BmmBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_mat2')
     _saved_fields = ('self', 'mat2')
+    _raw_fields = ('self', 'mat2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -134,6 +137,7 @@ class DotBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_tensor')
     _saved_fields = ('self', 'tensor')
+    _raw_fields = ('self', 'tensor')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -167,6 +171,7 @@ class MvBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_vec')
     _saved_fields = ('self', 'vec')
+    _raw_fields = ('self', 'vec')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -200,6 +205,7 @@ class VdotBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -233,6 +239,7 @@ class AddmvBackward0(Node):
 
     __slots__ = ('saved_mat', 'saved_vec', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat', 'vec', 'beta', 'alpha')
+    _raw_fields = ('mat', 'vec')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -274,6 +281,7 @@ class AddrBackward0(Node):
 
     __slots__ = ('saved_vec1', 'saved_vec2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('vec1', 'vec2', 'beta', 'alpha')
+    _raw_fields = ('vec1', 'vec2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -315,6 +323,7 @@ class BaddbmmBackward0(Node):
 
     __slots__ = ('saved_batch1', 'saved_batch2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1', 'batch2', 'beta', 'alpha')
+    _raw_fields = ('batch1', 'batch2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -356,6 +365,7 @@ class AddbmmBackward0(Node):
 
     __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_0', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1_sym_argsize_0', 'batch1', 'batch2', 'batch2_sym_argsize_0', 'beta', 'alpha')
+    _raw_fields = ('batch1', 'batch2')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -399,6 +409,7 @@ class LinalgCrossBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other', 'saved_dim')
     _saved_fields = ('self', 'other', 'dim')
+    _raw_fields = ('self', 'other')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -434,6 +445,7 @@ class TrilinearBackward0(Node):
 
     __slots__ = ('saved_i1', 'saved_i2', 'saved_i3', 'saved_expand1', 'saved_expand2', 'saved_expand3', 'saved_sumdim')
     _saved_fields = ('i1', 'i2', 'i3', 'expand1', 'expand2', 'expand3', 'sumdim')
+    _raw_fields = ('i1', 'i2', 'i3')
 
     def apply(fn, grads):
         grad = grads[0]

@@ -18,6 +18,7 @@ class CdistBackward0(Node):
 
     __slots__ = ('saved_x1', 'saved_x2', 'saved_p', 'saved_result')
     _saved_fields = ('x1', 'x2', 'p', 'result')
+    _raw_fields = ('x1', 'x2', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -65,6 +66,7 @@ class LogcumsumexpBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_result')
     _saved_fields = ('self', 'dim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -94,6 +96,7 @@ class CumprodBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_result')
     _saved_fields = ('self', 'dim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -144,6 +147,7 @@ class CummaxBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
     _saved_fields = ('self', 'dim', 'indices')
+    _raw_fields = ('self', 'indices')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -173,6 +177,7 @@ class CumminBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
     _saved_fields = ('self', 'dim', 'indices')
+    _raw_fields = ('self', 'indices')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -202,6 +207,7 @@ class DistBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_other', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'other', 'p', 'result')
+    _raw_fields = ('self', 'other', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -249,6 +255,7 @@ class KthvalueBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -277,6 +284,7 @@ class LogsumexpBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -307,6 +315,7 @@ class MaxBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -335,6 +344,7 @@ class MaxBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -407,6 +417,7 @@ class MedianBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -435,6 +446,7 @@ class NanmedianBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -463,6 +475,7 @@ class MedianBackward1(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -491,6 +504,7 @@ class NanmedianBackward1(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -519,6 +533,7 @@ class MinBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -547,6 +562,7 @@ class MinBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -575,6 +591,7 @@ class AmaxBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -605,6 +622,7 @@ class AminBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -635,6 +653,7 @@ class AminmaxBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'dim', 'keepdim', 'min', 'max')
+    _raw_fields = ('self', 'min', 'max')
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
@@ -669,6 +688,7 @@ class ModeBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -697,6 +717,7 @@ class NormBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -726,6 +747,7 @@ class NormBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -757,6 +779,7 @@ class NormBackward2(Node):
 
     __slots__ = ('saved_self', 'saved_p', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -787,6 +810,7 @@ class NormBackward3(Node):
 
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -819,6 +843,7 @@ class LinalgVectorNormBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_ord', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'ord', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -851,6 +876,7 @@ class ProdBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -879,6 +905,7 @@ class ProdBackward1(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -909,6 +936,7 @@ class RenormBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_maxnorm')
     _saved_fields = ('self', 'p', 'dim', 'maxnorm')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -937,6 +965,7 @@ class StdBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result')
+    _raw_fields = ('self', 'result')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -968,6 +997,7 @@ class StdMeanBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result0')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result0')
+    _raw_fields = ('self', 'result0')
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
@@ -1040,6 +1070,7 @@ class NansumBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'keepdim')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1087,6 +1118,7 @@ class VarBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1115,6 +1147,7 @@ class VarMeanBackward0(Node):
 
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
+    _raw_fields = ('self',)
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
@@ -1142,6 +1175,7 @@ class ValueSelectingReductionBackwardBackward0(Node):
 
     __slots__ = ('saved_dim', 'saved_indices', 'saved_keepdim')
     _saved_fields = ('dim', 'indices', 'keepdim')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]

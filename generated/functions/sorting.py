@@ -17,6 +17,7 @@ class SortBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -44,6 +45,7 @@ class SortBackward1(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -71,6 +73,7 @@ class TopkBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]

@@ -148,7 +148,8 @@ def not_implemented_history(name: str, inputs, results) -> None:
     from .autograd.edge import gradient_edge
     from .autograd.node import NotImplementedNode, next_sequence_nr
 
-    edges = [t._edge or gradient_edge(t) for t in inputs if t is not None]
+    # a number in a tensor's place is no input: PyTorch has an overload for it
+    edges = [t._edge or gradient_edge(t) for t in inputs if t is not None and t._wrapped_number is None]
     if all(e is NO_EDGE for e in edges):
         return
     node = NotImplementedNode(f"derivative for {name} is not implemented", edges)

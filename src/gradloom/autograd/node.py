@@ -52,19 +52,20 @@ class Node:
 
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
+    _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
 
     def __getattr__(self, name):
         """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
             return shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
-        if name.startswith("_raw_saved_") and name[11:] in self._saved_fields:
+        if name.startswith("_raw_saved_") and name[11:] in self._raw_fields:
             from .saved_variable import SavedTensor
             return SavedTensor(self, f"saved_{name[11:]}")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self):
-        own = [name for name in super().__dir__() if name != "_saved_fields"]
-        return own + [f"_saved_{f}" for f in self._saved_fields]
+        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields")]
+        return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
     def apply(self, grads):
         raise NotImplementedError(f"{self.name()} has no apply()")
@@ -150,8 +151,7 @@ class InputMetadata:
     __slots__ = ("shape", "_numpy_type")
 
     def __init__(self, shape, numpy_type):
-        from ..size import Size
-        self.shape = Size(shape)
+        self.shape = list(shape)
         self._numpy_type = numpy_type
 
     @property
@@ -340,7 +340,7 @@ class NotImplementedNode(Error):
     __slots__ = ()
 
     def name(self):
-        return "NotImplemented"
+        return "torch::autograd::NotImplemented"
 
 
 NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"  # as PyTorch prints it

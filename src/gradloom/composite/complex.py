@@ -26,7 +26,7 @@ def itself(self):
 
 def real(self):
     """The real part as a view; a real tensor itself."""
-    return ops.select(ops.view_as_real(self), -1, 0) if self._array.dtype.kind == "c" else self
+    return ops.select(ops.view_as_real(self), self._array.ndim, 0) if self._array.dtype.kind == "c" else self
 
 
 def imag(self):
@@ -37,4 +37,4 @@ def imag(self):
     """
     if self._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return ops.select(ops.view_as_real(self), -1, 1)
+    return ops.select(ops.view_as_real(self), self._array.ndim, 1)

@@ -17,7 +17,7 @@ def conj_number(value):
     return value.conjugate()
 
 
-# --- division and powers --------------------------------------------------------------------------------------------
+# --- division and powers ------------------------------------------------------------------------------------
 
 
 def div_mode_self_backward(grad, other, rounding_mode):
@@ -89,7 +89,7 @@ def pow_jvp(self_t, exponent_t, self, exponent, result):
     return (of_self + ops.where(exponent_t == 0, 0, of_exponent)).conj()
 
 
-# --- one input ------------------------------------------------------------------------------------------------------
+# --- one input ----------------------------------------------------------------------------------------------
 
 
 def abs_jvp(self_t, self):
@@ -135,7 +135,7 @@ def mvlgamma_backward(grad, self, p):
     return grad * total
 
 
-# --- two inputs -----------------------------------------------------------------------------------------------------
+# --- two inputs ---------------------------------------------------------------------------------------------
 
 
 def maximum_backward(grad, own, other):
@@ -196,7 +196,7 @@ def _bool_array(value):
     return np.asarray(value)
 
 
-# --- clamp: a bound may be a tensor, a number or None ---------------------------------------------------------------
+# --- clamp: a bound may be a tensor, a number or None -------------------------------------------------------
 
 
 def clamp_backward(grad, self, min, max):

@@ -43,3 +43,13 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
     if number_kind is float and kind in "iub":
         return array.astype(default.numpy_float)
     return array.astype(np.int64) if number_kind is int and kind == "b" else array
+
+
+def cast_number(value, array: np.ndarray):
+    """A Python number as a scalar of an array's dtype, which it then cannot widen."""
+    return array.dtype.type(value)
+
+
+def like(value, array: np.ndarray) -> np.ndarray:
+    """A Python number as a 0-dim array of the dtype of another."""
+    return np.asarray(value, array.dtype)

@@ -1,0 +1,191 @@
+"""Elementwise kernels of arithmetic: sums, quotients, powers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._reduced import cast_number, number, to_float, widened, widened_for
+from ._refuse import check_divisor, refuse
+
+# --- sums ---------------------------------------------------------------------------------------------------
+
+
+def scaled(other, alpha):
+    """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype."""
+    kind = other.dtype.kind
+    if alpha.__class__ is bool:
+        if kind != "b":
+            raise RuntimeError("Boolean alpha only supported for Boolean results.")
+        return other & alpha
+    if kind == "c":
+        return other * alpha
+    if alpha.__class__ is complex:
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if kind in "iub" and alpha.__class__ is float:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind == "b":
+        return other & bool(alpha)
+    return other * number(alpha, other)
+
+
+def rsub_scalar(self, other, alpha):
+    """`other - alpha * self` for a number `other`."""
+    if self.dtype.kind == "b":
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+                           "invert a mask, use the `~` or `logical_not()` operator instead.")
+    self = widened_for(self, other)
+    return np.subtract(cast_number(other, self), self if alpha == 1 else scaled(self, alpha))
+
+
+def addcmul(self, tensor1, tensor2, value=1):
+    """`self + value * tensor1 * tensor2`."""
+    product = np.multiply(tensor1, tensor2)
+    if value != 1:
+        product = product * cast_number(value, self)
+    return np.add(self, product)
+
+
+def addcdiv(self, tensor1, tensor2, value=1):
+    """`self + value * tensor1 / tensor2`, not for integers."""
+    if tensor1.dtype.kind in "iub":
+        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+                           "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+                           "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+                           "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+                           "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
+                           "for all dtypes.")
+    if value != 1:
+        tensor1 = tensor1 * cast_number(value, self)
+    return np.add(self, np.true_divide(tensor1, tensor2))
+
+
+# --- division -----------------------------------------------------------------------------------------------
+
+
+def div_mode(self, other, rounding_mode):
+    """Division that rounds: 'trunc' towards zero, 'floor' down, None not at all.
+
+    Raises:
+        RuntimeError: for another mode, or an integer divided by zero.
+    """
+    if rounding_mode is None:
+        return np.true_divide(to_float(self), to_float(other))
+    if rounding_mode == "floor":
+        return floor_divide(self, other)
+    if rounding_mode == "trunc":
+        return _div_trunc(self, other)
+    raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                       f"'{rounding_mode}'")
+
+
+def floor_divide(self, other):
+    """The quotient rounded down, in the inputs' dtype."""
+    refuse("div_floor_cpu", self, "bc")
+    check_divisor(other)
+    return np.floor_divide(self, other)
+
+
+def div_scalar(self, other):
+    """Division by a number."""
+    return np.true_divide(to_float(self), number(other, to_float(self)))
+
+
+def div_scalar_mode(self, other, rounding_mode):
+    """Division by a number that rounds."""
+    return div_mode(self, np.asarray(other, self.dtype), rounding_mode)
+
+
+def _div_trunc(self, other):
+    refuse("div_trunc_cpu", self, "bc")
+    if self.dtype.kind not in "iu":
+        return np.trunc(np.true_divide(self, other))
+    check_divisor(other)
+    quotient = np.floor_divide(self, other)
+    if self.dtype.kind == "i":  # one more where a negative quotient was rounded away from zero
+        quotient = quotient + ((quotient < 0) & (quotient * other != self)).astype(quotient.dtype)
+    return quotient
+
+
+def remainder(self, other):
+    """The remainder of a division that rounds down: it has the sign of `other`."""
+    refuse("remainder_cpu", self, "bc")
+    check_divisor(other)
+    return np.remainder(self, other)
+
+
+def fmod(self, other):
+    """The remainder of a division that rounds towards zero: it has the sign of `self`."""
+    refuse("fmod_cpu", self, "bc")
+    check_divisor(other)
+    return np.fmod(self, other)
+
+
+def remainder_scalar(self, other):
+    """`remainder` by a number."""
+    return remainder(self, self.dtype.type(other))
+
+
+def fmod_scalar(self, other):
+    """`fmod` by a number."""
+    return fmod(self, self.dtype.type(other))
+
+
+def remainder_of_scalar(self, other):
+    """The remainder of a number by an array."""
+    return remainder(np.asarray(self, other.dtype), other)
+
+
+# --- powers -------------------------------------------------------------------------------------------------
+
+
+def pow(self, exponent):
+    """`self ** exponent`; integers to negative powers are 0 unless the base is 1 or -1."""
+    refuse("pow", self, "b")
+    if self.dtype.kind == "i":
+        negative = exponent < 0
+        if negative.any():
+            return _integer_power(self, exponent, negative)
+    return np.power(self, exponent)
+
+
+def _integer_power(base, exponent, negative):
+    found = np.power(base, np.where(negative, 0, exponent))
+    inverse = np.where(base == 1, 1, np.where(base == -1, np.where(exponent & 1, -1, 1), 0))
+    return np.where(negative, inverse, found).astype(found.dtype)
+
+
+def pow_scalar(self, exponent):
+    """`self ** exponent` for a number, with the common exponents as products, roots and quotients."""
+    kind = self.dtype.kind
+    if kind in "iu" and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent == 2:
+        return np.multiply(self, self)
+    if exponent == 1:
+        return self.copy()
+    if exponent == 3:
+        return np.multiply(np.multiply(self, self), self)
+    if kind not in "iub":
+        if exponent == 0.5:
+            return np.sqrt(self)
+        if exponent == -1:
+            return np.reciprocal(self)
+        if exponent == -2:
+            return np.reciprocal(np.multiply(self, self))
+        if exponent == -0.5:
+            return rsqrt(self)
+    return np.power(self, self.dtype.type(exponent))
+
+
+def pow_of_scalar(self, exponent):
+    """A number to the powers of an array."""
+    if self == 1:
+        return np.ones_like(exponent)
+    return pow(exponent.dtype.type(self), exponent)
+
+
+@widened
+def rsqrt(self):
+    """`1 / sqrt(self)`."""
+    root = np.sqrt(self)
+    return np.divide(1, root, out=root) if root.__class__ is np.ndarray else 1 / root

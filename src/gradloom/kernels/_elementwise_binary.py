@@ -1,0 +1,191 @@
+"""Elementwise kernels of two or three inputs: bounds, choices, mixtures, and functions of two numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, scalar_type_name
+from ._reduced import cast_number, like, widened
+from ._refuse import refuse
+
+# --- bounds -------------------------------------------------------------------------------------------------
+
+
+def clamp(self, min=None, max=None):
+    """Bounded by numbers or arrays, either of which may be None; the upper bound wins; NaN stays NaN.
+
+    Raises:
+        RuntimeError: without any bound.
+    """
+    if self.dtype.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min is None:
+        return np.minimum(self, _bound(max, self))
+    found = np.maximum(self, _bound(min, self))
+    return found if max is None else np.minimum(found, _bound(max, self))
+
+
+def clamp_min(self, min):
+    """Bounded below by a number or an array."""
+    return clamp(self, min, None)
+
+
+def clamp_max(self, max):
+    """Bounded above by a number or an array."""
+    return clamp(self, None, max)
+
+
+def _bound(value, array):
+    return value if value.__class__ is np.ndarray else cast_number(value, array)
+
+
+def compared(name, array):
+    """The array, if its elements have an order. Raises RuntimeError for complex ones."""
+    if array.dtype.kind == "c":
+        raise RuntimeError(f"{name} not implemented for complex tensors.")
+    return array
+
+
+def ordered(name, array):
+    """The array, if its elements have an order. Raises NotImplementedError for complex ones."""
+    refuse(name, array, "c")
+    return array
+
+
+# --- choices and mixtures -----------------------------------------------------------------------------------
+
+
+def where(condition, self, other):
+    """`self` where the condition holds, else `other`.
+
+    Raises:
+        RuntimeError: if the condition is not boolean.
+    """
+    if condition.dtype.kind != "b":
+        if condition.dtype == np.uint8:
+            condition = condition != 0
+        else:
+            raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
+                               f"{scalar_type_name(TYPE_OF[condition.dtype])}")
+    return np.where(condition, self, other)
+
+
+def where_nonzero(condition):
+    """The indices of the elements that are not 0: an int64 array for each dimension, one for a 0-dim input."""
+    return list(np.nonzero(np.atleast_1d(condition)))
+
+
+def lerp(self, end, weight):
+    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight.
+
+    Raises:
+        RuntimeError: for different dtypes.
+    """
+    if end.dtype is not self.dtype:
+        raise RuntimeError(f"expected dtype {TYPE_OF[self.dtype]._alias} for `end` but got dtype "
+                           f"{TYPE_OF[end.dtype]._alias}")
+    refuse("lerp_kernel_scalar", self, "iub")
+    if weight.__class__ is np.ndarray:
+        if weight.dtype is not self.dtype:
+            if weight.ndim:
+                raise RuntimeError(f"expected dtype {TYPE_OF[self.dtype]._alias} for `weight` but got dtype "
+                                   f"{TYPE_OF[weight.dtype]._alias}")
+            weight = weight.astype(self.dtype)
+        return _lerp(self, end, weight)
+    if self.dtype.kind != "c" and weight.__class__ is complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
+    return _lerp(self, end, cast_number(weight, self) if self.dtype.itemsize != 2 else weight)
+
+
+@widened
+def _lerp(start, end, weight):
+    step = end - start
+    near = np.absolute(weight) < 0.5
+    if near.ndim:
+        return np.where(near, start + weight * step, end - step * (1 - weight))
+    return start + weight * step if near else end - step * (1 - weight)
+
+
+def copysign(self, other):
+    """The magnitude of `self` with the sign of `other`."""
+    return np.copysign(self, other)
+
+
+def copysign_scalar(self, other):
+    """The magnitude of `self` with the sign of a number."""
+    return np.copysign(self, cast_number(other, self))
+
+
+def hypot(self, other):
+    """The length of the hypotenuse."""
+    refuse("hypot_cpu", self, "iubc")
+    return np.hypot(self, other)
+
+
+def nextafter(self, other):
+    """The next floating number after `self` in the direction of `other`."""
+    refuse("nextafter_cpu", self, "iubc")
+    return np.nextafter(self, other)
+
+
+def heaviside(self, values):
+    """0 for negative, 1 for positive numbers, and `values` for zeros."""
+    if self.dtype.kind == "c" or values.dtype.kind == "c":
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if self.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return np.where(self == 0, values, self > 0).astype(self.dtype)
+
+
+def gcd(self, other):
+    """The greatest common divisor of integers."""
+    refuse("gcd_cpu", self, "bfVc")
+    return np.gcd(self, other)
+
+
+def lcm(self, other):
+    """The least common multiple of integers."""
+    refuse("lcm_cpu", self, "bfVc")
+    return np.lcm(self, other)
+
+
+def xlogy(self, other):
+    """`self * log(other)`; 0 where `self` is 0, unless `other` is NaN."""
+    product = np.multiply(self, np.log(other))
+    return np.where((self == 0) & ~np.isnan(other), self.dtype.type(0), product)
+
+
+def xlogy_of_scalar(self, other):
+    """`xlogy` of a number and an array."""
+    return xlogy(np.asarray(self, other.dtype), other)
+
+
+def xlogy_by_scalar(self, other):
+    """`xlogy` of an array and a number."""
+    return xlogy(self, np.asarray(other, self.dtype))
+
+
+def ldexp(self, other):
+    """`self * 2 ** other`."""
+    return np.multiply(self, np.exp2(other))
+
+
+@widened
+def logaddexp(self, other):
+    """`log(exp(self) + exp(other))` without overflow."""
+    if self.dtype.kind != "c":
+        refuse("logaddexp_cpu", self, "iub")
+        return np.logaddexp(self, other)
+    swap = self.real < other.real
+    high, low = np.where(swap, other, self), np.where(swap, self, other)
+    return high + np.log1p(np.exp(low - high))
+
+
+def logaddexp2(self, other):
+    """`log2(2**self + 2**other)` without overflow."""
+    refuse("logaddexp2_cpu", self, "iubc")
+    return np.logaddexp2(self, other)
+
+

@@ -1,0 +1,171 @@
+"""Elementwise kernels of one input: signs, rounding, angles, bits, filling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._reduced import like, widened
+from ._refuse import refuse
+
+# --- signs --------------------------------------------------------------------------------------------------
+
+
+def abs_of_real(self):
+    """The absolute value for the in-place variant, which cannot hold that of a complex number."""
+    if self.dtype.kind == "c":
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return abs(self)
+
+
+def abs(self):
+    """The absolute value, real for complex inputs."""
+    refuse("abs_cpu", self, "b")
+    return np.absolute(self)
+
+
+def sign(self):
+    """-1, 0 or 1; 0 for NaN; bools as they are."""
+    if self.dtype.kind == "c":
+        raise NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
+                                  "torch.sgn instead.")
+    return sgn(self)
+
+
+def sgn(self):
+    """The sign; for complex numbers `self / abs(self)`, and 0 for 0."""
+    kind = self.dtype.kind
+    if kind == "c":
+        size = np.absolute(self)
+        return np.divide(self, np.where(size == 0, 1, size)).astype(self.dtype, copy=False)
+    if kind == "b":
+        return self.copy()
+    found = np.sign(self)
+    if kind in "fV":
+        found = np.where(np.isnan(self), self.dtype.type(0), found)
+    return found
+
+
+# --- rounding -----------------------------------------------------------------------------------------------
+
+
+def floor(self):
+    """Down to an integer, in the same dtype."""
+    return _rounded("floor_vml_cpu", np.floor, self)
+
+
+def ceil(self):
+    """Up to an integer, in the same dtype."""
+    return _rounded("ceil_vml_cpu", np.ceil, self)
+
+
+def trunc(self):
+    """Towards zero to an integer, in the same dtype."""
+    return _rounded("trunc_vml_cpu", np.trunc, self)
+
+
+def round(self):
+    """To the nearest integer, halves to the even one, in the same dtype."""
+    return _rounded("round_vml_cpu", np.rint, self)
+
+
+def _rounded(name, ufunc, array):
+    refuse(name, array, "bc")
+    return array.copy() if array.dtype.kind in "iu" else ufunc(array)
+
+
+@widened
+def round_decimals(self, decimals):
+    """To a number of decimals, which may be negative."""
+    refuse("round_cpu", self, "iubc")
+    if decimals == 0:
+        return np.rint(self)
+    power = self.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))
+    return np.rint(self * power) / power if decimals > 0 else np.rint(self / power) * power
+
+
+def frac(self):
+    """The part after the decimal point, with the sign of the number."""
+    refuse("frac_cpu", self, "iubc")
+    return np.subtract(self, np.trunc(self))
+
+
+# --- angles and exponents -----------------------------------------------------------------------------------
+
+
+@widened
+def deg2rad(self):
+    """Degrees as radians."""
+    refuse("deg2rad", self, "c")
+    return self * self.dtype.type(np.pi / 180)
+
+
+@widened
+def rad2deg(self):
+    """Radians as degrees."""
+    refuse("rad2deg", self, "c")
+    return self * self.dtype.type(180 / np.pi)
+
+
+def frexp(self):
+    """Mantissa in [0.5, 1) and int32 exponent, with `self = mantissa * 2**exponent`."""
+    refuse("frexp", self, "iubc")
+    if self.dtype.kind == "V":
+        mantissa, exponent = np.frexp(self.astype(np.float32))
+        return mantissa.astype(self.dtype), exponent.astype(np.int32)
+    mantissa, exponent = np.frexp(self)
+    return mantissa, np.asarray(exponent, np.int32)
+
+
+# --- bits ---------------------------------------------------------------------------------------------------
+
+
+def left_shift(self, other):
+    """`self * 2**other`; 0 where all bits leave."""
+    refuse("lshift_cpu", self, "bfVc")
+    bits = 8 * self.dtype.itemsize
+    lost = (other < 0) | (other >= bits)
+    return np.where(lost, self.dtype.type(0), np.left_shift(self, np.where(lost, 0, other)))
+
+
+def right_shift(self, other):
+    """`self / 2**other` rounded down; 0 or -1 where all bits leave."""
+    refuse("rshift_cpu", self, "bfVc")
+    bits = 8 * self.dtype.itemsize
+    lost = (other < 0) | (other >= bits)
+    return np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype)) if lost.any() else \
+        np.right_shift(self, other)
+
+
+def left_shift_of_scalar(self, other):
+    """`left_shift` of a number."""
+    return left_shift(like(self, other), other)
+
+
+def right_shift_of_scalar(self, other):
+    """`right_shift` of a number."""
+    return right_shift(like(self, other), other)
+
+
+# --- filling ------------------------------------------------------------------------------------------------
+
+
+def fill(self, value):
+    """An array like `self` of one value, a number or a 0-dim array.
+
+    Raises:
+        RuntimeError: for an array with dimensions.
+    """
+    if value.__class__ is np.ndarray:
+        if value.ndim:
+            raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
+                               f"{value.ndim} dimensions.")
+        if value.dtype.kind == "c" and self.dtype.kind != "c":
+            raise RuntimeError("value cannot be converted to a real type without overflow")
+    elif value.__class__ is complex and self.dtype.kind != "c":
+        raise RuntimeError("value cannot be converted to a real type without overflow")
+    return np.broadcast_to(np.asarray(value).astype(self.dtype), self.shape).copy()
+
+
+def zero(self):
+    """Zeros like `self`."""
+    return np.zeros_like(self, subok=False)
