@@ -1125,6 +1125,34 @@ class SoftmaxBackward0(Node):
         fn.saved_result = RELEASED
 
 
+class SafeSoftmaxBackward0(Node):
+    """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+
+    __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
+    _saved_fields = ('dim', 'result')
+    _raw_fields = ('result',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: _softmax_backward_data(grad, result, dim, self.scalar_type())
+        if edges[0] is not NO_EDGE:
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            dim = fn.saved_dim
+            self_scalar_type = fn.saved_self_scalar_type
+            grad_of_self = ops._softmax_backward_data(grad, result, dim, self_scalar_type)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
 class SoftmaxBackwardDataBackward0(Node):
     """_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
 

@@ -880,3 +880,85 @@ class NllLoss2DBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_target = fn.saved_weight = RELEASED
+
+
+class CtcLossBackward0(Node):
+    """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_log_probs', 'saved_targets', 'saved_input_lengths', 'saved_target_lengths', 'saved_blank', 'saved_zero_infinity', 'saved_result0', 'saved_result1')
+    _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
+    _raw_fields = ('log_probs', 'targets', 'result0', 'result1')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
+        if edges[0] is not NO_EDGE:
+            log_probs = fn.saved_log_probs
+            if log_probs._vc is not None:
+                log_probs = unpack(log_probs, fn)
+            targets = fn.saved_targets
+            if targets._vc is not None:
+                targets = unpack(targets, fn)
+            input_lengths = fn.saved_input_lengths
+            target_lengths = fn.saved_target_lengths
+            result0 = fn.saved_result0
+            if result0._vc is not None:
+                result0 = unpack(result0, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            blank = fn.saved_blank
+            zero_infinity = fn.saved_zero_infinity
+            grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
+        else:
+            grad_of_log_probs = None
+        return (grad_of_log_probs,)
+
+    def release_variables(fn):
+        fn.saved_log_probs = fn.saved_targets = fn.saved_result0 = fn.saved_result1 = RELEASED
+
+
+class CtcLossBackward1(Node):
+    """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+
+    __slots__ = ('saved_log_probs', 'saved_targets', 'saved_input_lengths', 'saved_target_lengths', 'saved_blank', 'saved_zero_infinity', 'saved_result0', 'saved_result1')
+    _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
+    _raw_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'result0', 'result1')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
+        if edges[0] is not NO_EDGE:
+            log_probs = fn.saved_log_probs
+            if log_probs._vc is not None:
+                log_probs = unpack(log_probs, fn)
+            targets = fn.saved_targets
+            if targets._vc is not None:
+                targets = unpack(targets, fn)
+            input_lengths = fn.saved_input_lengths
+            if input_lengths._vc is not None:
+                input_lengths = unpack(input_lengths, fn)
+            target_lengths = fn.saved_target_lengths
+            if target_lengths._vc is not None:
+                target_lengths = unpack(target_lengths, fn)
+            result0 = fn.saved_result0
+            if result0._vc is not None:
+                result0 = unpack(result0, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            blank = fn.saved_blank
+            zero_infinity = fn.saved_zero_infinity
+            grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
+        else:
+            grad_of_log_probs = None
+        return (grad_of_log_probs,)
+
+    def release_variables(fn):
+        fn.saved_log_probs = fn.saved_targets = fn.saved_input_lengths = fn.saved_target_lengths = fn.saved_result0 = fn.saved_result1 = RELEASED

@@ -58,6 +58,7 @@ from gradloom.generated.functions.activation import (
     PreluKernelBackward0,
     PreluKernelBackwardBackward0,
     ReluBackward0,
+    SafeSoftmaxBackward0,
     SiluBackward0,
     SiluBackwardBackward0,
     SoftmaxBackward0,
@@ -2724,6 +2725,47 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
                 output_p = output
                 # result: softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
                 result_tangent = softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, dim)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _safe_softmax(input, dim, dtype):
+    """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    self_ = input._array
+    result_ = kernels_activation.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SafeSoftmaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_scalar_type = input.dtype
+            fn.saved_dim = dim
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: softmax_jvp(self_t, result, dim)
+                result_tangent = softmax_jvp(self_t, result, dim)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

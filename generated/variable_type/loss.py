@@ -32,6 +32,8 @@ from gradloom.generated.functions.loss import (
     BinaryCrossEntropyBackward0,
     BinaryCrossEntropyBackwardBackward0,
     BinaryCrossEntropyWithLogitsBackward0,
+    CtcLossBackward0,
+    CtcLossBackward1,
     HuberLossBackward0,
     HuberLossBackwardBackward0,
     MseLossBackward0,
@@ -1466,3 +1468,111 @@ _CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
     'cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0)',
     cross_entropy_loss,
 ),))
+
+
+def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+    """ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor"""
+    return composite_loss.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+    """ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor"""
+    return composite_loss.ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+
+
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+    log_probs_, targets_ = log_probs._array, targets._array
+    result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_log_probs = log_probs._edge or gradient_edge(log_probs)
+        if edge_log_probs is not NO_EDGE:
+            fn = new(CtcLossBackward0)
+            fn.next_edges = (edge_log_probs,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_log_probs = log_probs if log_probs._vc is None and not flags else save(log_probs)
+            fn.saved_targets = targets if targets._vc is None and not flags else save(targets)
+            fn.saved_input_lengths = input_lengths
+            fn.saved_target_lengths = target_lengths
+            fn.saved_blank = blank
+            fn.saved_zero_infinity = zero_infinity
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result0 = SavedVariable(result0, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+    log_probs_, targets_, input_lengths_, target_lengths_ = log_probs._array, targets._array, input_lengths._array, target_lengths._array
+    result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_log_probs = log_probs._edge or gradient_edge(log_probs)
+        if edge_log_probs is not NO_EDGE:
+            fn = new(CtcLossBackward1)
+            fn.next_edges = (edge_log_probs,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_log_probs = log_probs if log_probs._vc is None and not flags else save(log_probs)
+            fn.saved_targets = targets if targets._vc is None and not flags else save(targets)
+            fn.saved_input_lengths = input_lengths if input_lengths._vc is None and not flags else save(input_lengths)
+            fn.saved_target_lengths = target_lengths if target_lengths._vc is None and not flags else save(target_lengths)
+            fn.saved_blank = blank
+            fn.saved_zero_infinity = zero_infinity
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result0 = SavedVariable(result0, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+    if flags & INFERENCE:
+        mark_inference((result0, result1,))
+    return (result0, result1)
+
+
+def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+    """_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor"""
+    grad_, log_probs_, targets_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, neg_log_likelihood._array, log_alpha._array
+    result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+    """_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor"""
+    grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, input_lengths._array, target_lengths._array, neg_log_likelihood._array, log_alpha._array
+    result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result

@@ -6,6 +6,7 @@ import math
 
 from .. import _operators as ops
 from ..autograd.grad_mode import no_grad
+from ..construct import tensor
 from ..dtype import promote_types, scalar_type_name
 
 
@@ -156,9 +157,9 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
         raise ValueError(f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
                          f"({target.shape[0] if target._array.ndim else 1}).")
     if ndim <= 2:
-        return ops.nll_loss(self, target, weight, reduction, ignore_index)
+        return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
     if ndim == 4:
-        return ops.nll_loss2d(self, target, weight, reduction, ignore_index)
+        return ops.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
     shape = self.shape
     expected = (shape[0], *shape[2:])
     if target.shape != expected:
@@ -169,7 +170,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     else:
         self = self.contiguous().view((shape[0], shape[1], 0, 0))
         target = target.contiguous().view((shape[0], 0, 0))
-    found = ops.nll_loss2d(self, target, weight, reduction, ignore_index)
+    found = ops.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
     return found.view(expected) if reduction == 0 else found
 
 
@@ -246,3 +247,32 @@ def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label
     elif reduction == 2:
         smooth = smooth.sum()
     return nll * (1 - label_smoothing) + smooth * (label_smoothing / logs.shape[dim])
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """Connectionist temporal classification of (frames, n, classes) or (frames, classes); see the kernel.
+
+    The mean is that of each sample's loss over its number of labels; `zero_infinity` makes infinite losses 0.
+    """
+    batched = log_probs.dim() == 3
+    if not batched:
+        log_probs = log_probs.unsqueeze(1)
+        if targets.dim() == 1:
+            targets = targets.unsqueeze(0)
+    found = ops._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)[0]
+    if not batched:
+        found = found.squeeze(0)
+    if zero_infinity:
+        found = ops.where(found == math.inf, ops.zeros((), dtype=found.dtype), found)
+    if reduction == 1:
+        return (found / tensor([max(n, 1) for n in target_lengths], dtype=found.dtype)).mean()
+    return found.sum() if reduction == 2 else found
+
+
+def ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """`ctc_loss` with lengths as tensors."""
+    for name, lengths in (("input", input_lengths), ("target", target_lengths)):
+        if lengths.is_floating_point() or lengths.is_complex():
+            raise RuntimeError(f"{name}_lengths must be integral")
+    input_lengths, target_lengths = (lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths))
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)

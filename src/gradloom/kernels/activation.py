@@ -53,6 +53,17 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
     return out if out.dtype is self.dtype else out.astype(self.dtype)
 
 
+def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:
+    """`softmax`, converted to `dtype` first, with zeros where all along the dimension are -inf."""
+    x = self if dtype is None else self.astype(dtype, copy=False)
+    found = softmax(x, dim)
+    if not x.size:
+        return found
+    nothing = np.logical_and.reduce(np.isneginf(widen(x)), axis=dim if x.ndim else None, keepdims=True)
+    found[np.broadcast_to(nothing, found.shape)] = 0
+    return found
+
+
 @np.errstate(all="ignore")
 def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """self - log(sum(exp(self))) along a dimension, shifted by the maximum."""

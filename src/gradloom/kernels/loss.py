@@ -1,13 +1,14 @@
 """Losses.
 
 A reduction is a number: 0 gives a loss for each element, 1 their mean, 2 their sum. Negative log likelihoods are in
-_nll.py, losses of margins between classes in _margin.py.
+_nll.py, losses of margins between classes in _margin.py, connectionist temporal classification is in _ctc.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ._ctc import ctc_loss, ctc_loss_backward  # noqa: F401
 from ._loss_inputs import MEAN, NONE, SUM, common_shape, loss_inputs, mean_of, narrow, reduce
 from ._margin import (  # noqa: F401
     multi_margin_loss, multi_margin_loss_backward, multilabel_margin_loss_backward, multilabel_margin_loss_forward)

@@ -126,6 +126,7 @@ SAMPLES = {
     "special_softmax": softmax(),
     "special_log_softmax": softmax(),
     "_softmax": softmax(False),
+    "_safe_softmax": softmax(),
     "_log_softmax": softmax(False),
     "_softmax_backward_data": softmax_backward("softmax"),
     "_log_softmax_backward_data": softmax_backward("log_softmax"),

@@ -177,6 +177,25 @@ def triplet_margin():
             yield (wide(3, 4), wide(3, 4, seed=1), wide(3, 4, seed=2), 1.0, 2.0, 1e-6, swap, reduction), {}
 
 
+def ctc(lengths=tuple, reduction=True):
+    """Labels with a repetition, of different lengths; rows, and one vector."""
+    def samples():
+        frames, labels = lengths([5, 4]), lengths([3, 1])
+        for targets in ([[1, 1, 2], [3, 0, 0]], [1, 1, 2, 3]):
+            for setting in ((0, r, True) for r in (NONE, MEAN, SUM)) if reduction else ((0, True),):
+                yield (wide(5, 2, 4).log_softmax(2), gradloom.tensor(targets), frames, labels, *setting), {}
+    return samples
+
+
+def ctc_backward(lengths=tuple):
+    def samples():
+        for args, _ in ctc(lengths, reduction=False)():
+            log_probs, targets, frames, labels, blank, zero_infinity = args
+            loss, alpha = gradloom._operators._ctc_loss(*args)
+            yield (tensor(2), log_probs, targets, frames, labels, loss, alpha, blank, zero_infinity), {}
+    return samples
+
+
 SAMPLES = {
     "mse_loss": pair(),
     "mse_loss_backward": pair_backward(),
@@ -211,7 +230,16 @@ SAMPLES = {
     "cosine_embedding_loss": cosine_embedding,
     "pairwise_distance": pairwise_distance,
     "triplet_margin_loss": triplet_margin,
+    "ctc_loss.IntList": ctc(),
+    "ctc_loss.Tensor": ctc(gradloom.tensor),
+    "_ctc_loss": ctc(reduction=False),
+    "_ctc_loss.Tensor": ctc(gradloom.tensor, reduction=False),
+    "_ctc_loss_backward": ctc_backward(),
+    "_ctc_loss_backward.Tensor": ctc_backward(gradloom.tensor),
 }
 
 # Arguments without a derivative, of composites, which do not say so themselves.
 CONSTANT = {name: ("weight",) for name in ("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entropy_loss")}
+
+# PyTorch's gradient of log_probs is that of the logits before log_softmax; tests/conformance compares it.
+CONSTANT |= {name: ("log_probs",) for name in ("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor")}

@@ -24,6 +24,7 @@ __all__ = [
     "huber_loss",
     "kl_div",
     "l1_loss",
+    "linear_cross_entropy",
     "margin_ranking_loss",
     "mse_loss",
     "multi_margin_loss",
@@ -103,6 +104,56 @@ def cross_entropy(
     """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...)."""
     number = resolve(reduction, size_average, reduce)
     return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def linear_cross_entropy(
+    input,
+    linear_weight,
+    target,
+    *,
+    linear_bias=None,
+    weight=None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options=None,
+):
+    """The cross entropy of a linear layer's outputs.
+
+    Args:
+        input: (N, in) or (in,).
+        linear_weight: (C, in) or (C, d1, ..., in).
+        target: class indices (N, d1, ...), or probabilities (N, C, d1, ...).
+        linear_bias: of linear_weight's shape without the last dimension, or None.
+        ignore_index: a class that contributes nothing; -100 if None. Only for class indices.
+        options: how to save memory by working in chunks; taken, and not needed: the result is the same.
+
+    Raises:
+        RuntimeError: if shapes do not fit.
+    """
+    _check_linear_cross_entropy(input, linear_weight, linear_bias)
+    shape = linear_weight.shape[:-1]
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = ops.linear(input, linear_weight.reshape(-1, linear_weight.shape[-1]), bias)
+    logits = logits.reshape(*input.shape[:-1], *shape)
+    ignored = -100 if ignore_index is None else ignore_index
+    return ops.cross_entropy_loss(logits, target, weight, get_enum(reduction), ignored, label_smoothing)
+
+
+def _check_linear_cross_entropy(input, weight, bias):
+    shape, features = tuple(weight.shape), tuple(input.shape[-1:])
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {weight.dim()}")
+    if features != shape[-1:]:
+        raise RuntimeError("expected equal input and linear_weight last dimensions (in_features), got "
+                           f"{features[0]} and {shape[-1]}, respectively")
+    if weight.dim() > 2 and input.dim() == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, "
+                           f"(N, {shape[-1]}), got unbatched input with shape {tuple(input.shape)}")
+    if bias is not None and tuple(bias.shape) != shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(bias.shape)}")
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
