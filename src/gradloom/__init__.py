@@ -18,10 +18,11 @@ from .construct import as_tensor, asarray, from_numpy, tensor  # noqa: E402
 from .device import (  # noqa: E402
     channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format, strided)
 from .dtype import (  # noqa: E402
-    bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
-    get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long, set_default_dtype, short, uint8, uint16,
-    uint32, uint64)
+    bfloat16, bool, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
+    get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long, promote_types, set_default_dtype, short, uint8,
+    uint16, uint32, uint64)
 from .printing import set_printoptions  # noqa: E402
+from .promotion import result_type  # noqa: E402
 from .size import Size  # noqa: E402
 from .tensor import Tensor  # noqa: E402
 
@@ -32,7 +33,7 @@ try:
     globals().update(_bind())
     from .functional import (
         atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul,
-        einsum, meshgrid, tensordot)
+        einsum, is_storage, is_tensor, meshgrid, numel, tensordot)
     from .reductions import bind as _bind_reductions
     from .reductions import cdist, norm, unique, unique_consecutive
     _bind_reductions(Tensor)
@@ -46,6 +47,11 @@ def __getattr__(name):
     if name in _LAZY_MODULES:
         from importlib import import_module
         return import_module(f"{__name__}.{name}")
+    if name.endswith("Tensor"):
+        from .legacy import tensor_type
+        found = globals()[name] = tensor_type(name)
+        if found is not None:
+            return found
     if _broken is not None:
         raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
     raise AttributeError(f"module 'gradloom' has no attribute '{name}'")

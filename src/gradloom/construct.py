@@ -10,11 +10,10 @@ from .autograd.node import NO_EDGE
 from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import TYPE_OF, default, dtype
+from .python_data import array_of
 from .storage import rooted
 from .tensor import Tensor, new, wrap
 from .variants import require_gradient
-
-_PYTHON_FLOAT, _PYTHON_COMPLEX = np.dtype(np.float64), np.dtype(np.complex128)
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -31,6 +30,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         TypeError, ValueError: if `data` is not numeric, or ragged.
     """
     check_device(device)
+    dtype = _wanted(dtype, "tensor")
     if isinstance(data, Tensor):
         import warnings
         warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -39,7 +39,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         array = data._array.astype(dtype.numpy if dtype is not None else data._array.dtype, copy=True)
     else:
         array = array_of(data, dtype)
-        if array is data or array.base is not None:
+        if isinstance(data, np.ndarray):
+            _check_strides(data)
+            array = np.array(array, order="C")
+        elif array is data or array.base is not None:
             array = array.copy()
     return _leaf(array, requires_grad)
 
@@ -53,97 +56,20 @@ def _leaf(array, requires_grad):
     return out
 
 
-def array_of(data, wanted: dtype | None) -> np.ndarray:
-    """Python data as an ndarray of the type that PyTorch would choose."""
-    kind = data.__class__
-    if kind is float:
-        return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
-    if kind is np.ndarray or isinstance(data, np.generic):
-        array = np.asarray(data)
-        if array.dtype.kind in "OUS":
-            TYPE_OF[array.dtype]  # raises, naming the types that are supported
-        TYPE_OF[array.dtype]
-        return array if wanted is None else array.astype(wanted.numpy, copy=False)
-    if isinstance(data, str) or data is None:
-        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
-    return _array_of_sequence(data, wanted)
+def _wanted(given, function: str):
+    """A dtype argument: None, a dtype, or the Python type that stands for one."""
+    if given is None or given.__class__ is dtype:
+        return given
+    if isinstance(given, type) and given in dtypes.PYTHON_TYPES:
+        return dtypes.PYTHON_TYPES[given]
+    raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(given).__name__}")
 
 
-def _array_of_sequence(data, wanted):
-    if isinstance(data, (list, tuple)) and _holds_tensors(data):
-        data = _untensored(data)
-    if wanted is not None and wanted.numpy.kind == "V":
-        return np.asarray(data, np.float32).astype(wanted.numpy)
-    try:
-        array = np.asarray(data)
-    except ValueError as error:
-        raise _ragged(data, error) from None
-    if array.dtype.kind == "O":
-        raise _not_numeric(data)
-    if array.dtype.kind in "US":
-        raise ValueError("too many dimensions 'str'" if array.ndim else f"new(): invalid data type '{data!r}'")
-    if array.size == 0 and not isinstance(data, np.ndarray) and not hasattr(data, "__array__"):
-        array = array.astype(default.numpy_float)
-    elif not hasattr(data, "__array__") and not _holds_arrays(data):
-        if array.dtype == _PYTHON_FLOAT:
-            array = array.astype((wanted or default.float).numpy)
-        elif array.dtype == _PYTHON_COMPLEX:
-            array = array.astype(default.numpy_complex if wanted is None else wanted.numpy)
-        elif array.dtype == np.uint64 and wanted is None:
-            raise RuntimeError("Overflow when unpacking long long")
-    TYPE_OF[array.dtype]
-    return array if wanted is None else _converted(array, wanted)
-
-
-def _converted(array, wanted):
-    if array.dtype.kind == "c" and wanted.category < dtypes.COMPLEX:
-        raise TypeError(f"can't convert complex to {'float' if wanted.is_floating_point else 'int'}")
-    return array.astype(wanted.numpy, copy=False)
-
-
-def _holds_tensors(data) -> bool:
-    return any(isinstance(d, Tensor) or (isinstance(d, (list, tuple)) and _holds_tensors(d)) for d in data)
-
-
-def _holds_arrays(data) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.ndarray, np.generic))
-
-
-def _untensored(data):
-    if isinstance(data, Tensor):
-        return data._array if data._array.ndim else data._array[()]
-    return [_untensored(d) for d in data] if isinstance(data, (list, tuple)) else data
-
-
-def _ragged(data, error):
-    """The expected and the found length of the first sequence that does not fit, as PyTorch reports it."""
-    depth, level = 0, list(data)
-    while level and all(isinstance(d, (list, tuple)) for d in level):
-        depth += 1
-        lengths = [len(d) for d in level]
-        for n in lengths:
-            if n != lengths[0]:
-                return ValueError(f"expected sequence of length {lengths[0]} at dim {depth} (got {n})")
-        level = [e for d in level for e in d]
-    if any(isinstance(d, (list, tuple)) for d in level):
-        bad = next(d for d in level if isinstance(d, (list, tuple)) != isinstance(level[0], (list, tuple)))
-        return TypeError("not a sequence" if not isinstance(bad, (list, tuple)) else
-                         f"must be real number, not {type(bad).__name__}")
-    return ValueError(str(error))
-
-
-def _not_numeric(data):
-    flat = [data]
-    while flat and isinstance(flat[0], (list, tuple)):
-        flat = [e for d in flat if isinstance(d, (list, tuple)) for e in d]
-    bad = next((d for d in flat if not isinstance(d, (int, float, complex, np.generic))), data)
-    if isinstance(bad, int):
-        return RuntimeError("Overflow when unpacking long long")
-    if bad is data:
-        return RuntimeError(f"Could not infer dtype of {type(bad).__name__}")
-    return TypeError(f"must be real number, not {type(bad).__name__}")
+def _check_strides(array) -> None:
+    if any(s < 0 for s in array.strides) and array.size:
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides "
+                         "are not currently supported. (You can probably work around this by making a copy of your "
+                         "array  with array.copy().) ")
 
 
 def from_numpy(array):
@@ -155,10 +81,7 @@ def from_numpy(array):
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    if any(s < 0 for s in array.strides) and array.size:
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides "
-                         "are not currently supported. (You can probably work around this by making a copy of your "
-                         "array  with array.copy().) ")
+    _check_strides(array)
     if not array.dtype.isnative:
         raise ValueError("given numpy array has byte order different from the native byte order. Conversion between "
                          "byte orders is currently not supported.")
@@ -173,6 +96,7 @@ def from_numpy(array):
 def as_tensor(data, dtype=None, device=None):
     """`data` as a tensor, sharing memory with an ndarray and keeping the history of a tensor where possible."""
     check_device(device)
+    dtype = _wanted(dtype, "as_tensor")
     if isinstance(data, Tensor):
         return data if dtype is None or dtype is data.dtype else _operators.to(data, dtype)
     if isinstance(data, np.ndarray):
@@ -196,9 +120,15 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
         raise ValueError(f"can't alias tensor with dtype '{obj.dtype}' into dtype '{dtype}'.")
     if copy and shares:
         out = _operators.clone(out)
-    if requires_grad != out.requires_grad:
-        out = out.detach().requires_grad_(requires_grad)
+    if requires_grad and not out.requires_grad:
+        out = out.detach()
+        require_gradient(out)
     return out
+
+
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """As `tensor`, with the dtype of `self` by default."""
+    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
 def parse_type(name):
@@ -222,7 +152,9 @@ def legacy_tensor(cls, args, kwargs, dtype=None):
                         f"{', '.join(kwargs)}")
     wanted = dtype or default.float
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return Tensor._make_subclass(cls, args[0])
+        if args[0].dtype is not wanted:
+            raise TypeError(f"expected a tensor of type {wanted}, got one of type {args[0].dtype}")
+        return _operators.alias(args[0]) if cls is Tensor else Tensor._make_subclass(cls, args[0])
     if not args:
         array = np.empty((0,), wanted.numpy)
     elif len(args) == 1 and not isinstance(args[0], int):

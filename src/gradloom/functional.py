@@ -6,15 +6,31 @@ from __future__ import annotations
 
 from . import _operators
 from .size import Size
+from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-           "cartesian_prod", "chain_matmul", "einsum", "meshgrid", "tensordot"]
+           "cartesian_prod", "chain_matmul", "einsum", "is_storage", "is_tensor", "meshgrid", "numel", "tensordot"]
 
 
 def _listed(tensors):
     """What was passed one by one, or as one list."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+
+
+def is_tensor(obj) -> bool:
+    """Whether an object is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj) -> bool:
+    """Whether an object is the storage of a tensor."""
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def numel(input) -> int:
+    """The number of elements of a tensor."""
+    return input.numel()
 
 
 def broadcast_tensors(*tensors):

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from .autograd.node import AccumulateGrad
 from .dtype import bool as bool_
 from .dtype import default, int64
 
@@ -42,79 +41,73 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 
 
 class _Formatter:
-    """Decides once for an array of real values how each of them prints, so that columns line up."""
+    """Decides once for an array of real values how each of them prints, so that columns line up.
+
+    Floats print as integers with a point if all of them are, in scientific notation if they are very large, very small
+    or far apart, and else with a fixed number of digits.
+    """
 
     def __init__(self, values: np.ndarray):
-        self.is_float = values.dtype.kind in "fV"
-        self.integral = self.scientific = False
-        self.width = 1
+        self.is_float = values.dtype.kind == "f"
+        self.is_integral, self.is_scientific, self.width = True, False, 1
         flat = values.reshape(-1)
         if not self.is_float:
             self.width = max([len(str(v)) for v in flat.tolist()], default=1)
             return
         flat = flat.astype(np.float64)
-        finite = np.abs(flat[np.isfinite(flat) & (flat != 0)])
-        if finite.size:
-            low, high = float(finite.min()), float(finite.max())
-            self.integral = bool((finite == np.ceil(finite)).all())
-            wide = high / low > 1000.0 or high > 1.0e8
-            self.scientific = (wide and (not self.integral)) or (not self.integral and low < 1.0e-4) or \
-                (self.integral and high / low > 1000.0 and high > 1e8) or high > 1.0e8
-            if not self.integral and not wide and low >= 1.0e-4:
-                self.scientific = False
-        else:
-            self.integral = True  # nothing but zeros, infinities and NaN: `0.`
-        if options.sci_mode is not None:
-            self.scientific = options.sci_mode
-        texts = [self._text(v) for v in flat.tolist() if math.isfinite(v) and v != 0]
-        self.width = max([len(t) for t in texts], default=1)
-        if not finite.size:
-            self.width = 1
+        flat = flat[np.isfinite(flat) & (flat != 0)]
+        if flat.size:
+            size = np.abs(flat)
+            low, high = float(size.min()), float(size.max())
+            self.is_integral = bool((flat == np.ceil(flat)).all())
+            self.is_scientific = high / low > 1000.0 or high > 1.0e8 or (not self.is_integral and low < 1.0e-4)
+            if options.sci_mode is not None:
+                self.is_scientific = options.sci_mode
+            self.width = max([len(self._text(v)) for v in flat.tolist()])
 
     def _text(self, value: float) -> str:
-        if self.scientific:
+        if self.is_scientific:
             return f"{value:.{options.precision}e}"
-        if self.integral:
-            return f"{value:.0f}."
+        if self.is_integral:
+            return f"{value:.0f}." if math.isfinite(value) else str(value)
         return f"{value:.{options.precision}f}"
 
     def __call__(self, value) -> str:
-        if not self.is_float:
-            return str(value).rjust(self.width)
-        if not math.isfinite(value):
-            return str(float(value)).rjust(self.width)
-        return self._text(value).rjust(self.width)
+        return (self._text(value) if self.is_float else str(value)).rjust(self.width)
+
+
+class _ComplexFormatter:
+    """As `_Formatter`, for each part of complex values on its own."""
+
+    def __init__(self, values: np.ndarray):
+        self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value) -> str:
+        imag = self.imag(value.imag).lstrip()
+        return f"{self.real(value.real)}{'' if imag[0] in '+-' else '+'}{imag}j"
 
 
 def _summarised(array: np.ndarray) -> np.ndarray:
     """The elements that will be shown."""
-    if array.size <= options.threshold:
-        return array
     edge = options.edgeitems
     for axis in range(array.ndim):
         if array.shape[axis] > 2 * edge:
-            take = np.r_[0:edge, array.shape[axis] - edge:array.shape[axis]]
-            array = np.take(array, take, axis)
+            array = np.take(array, [*range(edge), *range(-edge, 0)], axis)
     return array
 
 
-def _complex_text(value, real, imag) -> str:
-    left, right = real(value.real), imag(abs(value.imag) if math.isfinite(value.imag) else value.imag).lstrip()
-    sign = "-" if math.copysign(1.0, value.imag) < 0 else "+"
-    return f"{left}{sign}{right.lstrip('-')}j"
-
-
-def _rows(array, indent, show, summarise) -> str:
+def _rows(array: np.ndarray, indent: int, show, summarise: bool) -> str:
+    """Nested brackets around the texts of an array, which starts `indent` characters into its line."""
     if array.ndim == 0:
         return show(array.item())
     edge = options.edgeitems
     cut = summarise and array.shape[0] > 2 * edge
     if array.ndim == 1:
-        items = array.tolist()
-        texts = [show(v) for v in items[:edge]] + ["..."] + [show(v) for v in items[-edge:]] if cut else \
-            [show(v) for v in items]
-        width = max(len(texts[0]) + 2 if texts else 1, 1)
-        per_line = max(1, (options.linewidth - indent) // width)
+        texts = [show(v) for v in (np.concatenate([array[:edge], array[-edge:]]) if cut else array).tolist()]
+        if cut:
+            texts.insert(edge, " ...")
+        per_line = max(1, (options.linewidth - indent) // (show.width + 2))
         lines = [", ".join(texts[i:i + per_line]) for i in range(0, len(texts), per_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
     indices = [*range(edge), None, *range(array.shape[0] - edge, array.shape[0])] if cut else range(array.shape[0])
@@ -123,16 +116,14 @@ def _rows(array, indent, show, summarise) -> str:
 
 
 def _body(array: np.ndarray, indent: int) -> str:
-    if array.size == 0:
-        return "[]" if array.ndim <= 1 else "[" * 1 + "]"
+    if not array.size:
+        return "[]"
     summarise = array.size > options.threshold
-    shown = _summarised(array)
-    if array.dtype.kind == "c":
-        real, imag = _Formatter(shown.real), _Formatter(np.abs(shown.imag))
-        return _rows(array, indent, lambda v: _complex_text(v, real, imag), summarise)
-    if array.dtype.kind == "V":
+    shown = _summarised(array) if summarise else array
+    if array.dtype.kind == "V" or array.dtype == np.float16:
         array, shown = array.astype(np.float32), shown.astype(np.float32)
-    return _rows(array, indent, _Formatter(shown), summarise)
+    show = (_ComplexFormatter if array.dtype.kind == "c" else _Formatter)(shown)
+    return _rows(array, indent, show, summarise)
 
 
 def tensor_text(tensor, contents=None) -> str:
@@ -149,11 +140,15 @@ def tensor_text(tensor, contents=None) -> str:
         implied = dtype is default.float
     if not implied:
         parts.append(f"dtype={dtype}")
-    node = tensor.grad_fn
-    if node is not None and not isinstance(node, AccumulateGrad):
-        parts.append(f"grad_fn=<{node.name()}>")
-    elif tensor.requires_grad:
-        parts.append("requires_grad=True")
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose history is gone
+        parts.append("grad_fn=<Invalid>")
+    else:
+        if node is not None:
+            parts.append(f"grad_fn=<{node.name().rpartition(':')[2]}>")
+        elif tensor.requires_grad:
+            parts.append("requires_grad=True")
     if tensor._tangent is not None:
         parts.append(f"tangent={tensor._tangent!r}")
     return name + _joined(opening, parts)
@@ -162,7 +157,7 @@ def tensor_text(tensor, contents=None) -> str:
 def _joined(opening: str, parts: list[str]) -> str:
     """Suffixes go on the last line while they fit, else on a line of their own."""
     text = opening + parts[0]
-    used = len(text) - (text.rfind("\n") + 1)
+    used = len(text) - text.rfind("\n") + 1
     for part in parts[1:]:
         if used + len(part) + 2 > options.linewidth:
             text += ",\n" + " " * len(opening) + part

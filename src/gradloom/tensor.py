@@ -55,7 +55,6 @@ class Tensor(TensorBase):
     layout = strided
     is_sparse = is_cuda = is_mps = is_meta = is_quantized = is_mkldnn = is_nested = is_xpu = is_vulkan = False
     is_cpu = True
-    names = property(lambda self: (None,) * self.dim())
 
     def __new__(cls, *args, **kwargs):
         from .construct import legacy_tensor
@@ -130,6 +129,16 @@ class Tensor(TensorBase):
     def is_same_size(self, other) -> bool:
         """Whether both tensors have the same shape."""
         return self._array.shape == other._array.shape
+
+    def new_tensor(self, data, **options):
+        """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
+        from .construct import new_tensor
+        return new_tensor(self, data, **options)
+
+    def new(self, *args, **kwargs):
+        """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
+        from .construct import legacy_tensor
+        return legacy_tensor(Tensor, args, kwargs, self.dtype)
 
     def get_device(self) -> int:
         """The index of the device; -1 for the CPU."""

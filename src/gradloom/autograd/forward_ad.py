@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .. import _operators
 from ..dispatch import FORWARD_AD, state
-from .node import NO_EDGE
 from .saved_variable import saved_outputs
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -161,9 +160,32 @@ def update_tangent(tensor, tangent) -> None:
     if tangent is None:
         return
     held = tensor._tangent
-    if held is None or held._edge is not NO_EDGE and held.is_leaf or held is tangent:
+    if held is None and tensor._view is not None:
+        held = _tangent_through_base(tensor)
+    if held is None or held is tangent or held.requires_grad and held.is_leaf:
         set_tangent(tensor, tangent)
     elif held._array.shape == tangent._array.shape and held._array.flags.writeable:
         _operators.copy_(held, tangent)
     else:
         set_tangent(tensor, tangent)
+
+
+def _tangent_through_base(tensor):
+    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros."""
+    import numpy as np
+
+    from ..storage import offset_in_elements
+    base, array = tensor._view.base, tensor._array
+    whole = base._tangent
+    if whole is None:
+        whole = _operators.wrap(np.zeros_like(base._array))
+        hold_tangent(base, whole)
+    if whole._array.strides != base._array.strides:
+        return None
+    if tensor._view.replay is not None:
+        part = tensor._view.replay(whole)
+    else:
+        offset = offset_in_elements(array) - offset_in_elements(base._array) + offset_in_elements(whole._array)
+        part = _operators.as_strided(whole, array.shape, [s // array.itemsize for s in array.strides], offset)
+    hold_tangent(tensor, part)
+    return part

@@ -1,0 +1,30 @@
+"""The classes of PyTorch's first years: `FloatTensor([1, 2])`, `LongTensor(2, 3)`, `isinstance(x, DoubleTensor)`."""
+
+from __future__ import annotations
+
+from .construct import legacy_tensor
+from .dtype import ALL, dtype, legacy_type_name
+from .tensor import Tensor
+
+
+class _TensorType(type):
+    """A class without instances of its own: calling it makes a Tensor of its dtype, which is then an instance of it."""
+
+    dtype: dtype
+
+    def __call__(cls, *args, **kwargs):
+        return legacy_tensor(Tensor, args, kwargs, cls.dtype)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __repr__(cls):
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+def tensor_type(name: str):
+    """The class of that name, such as "FloatTensor"; None if there is none."""
+    for found in ALL:
+        if legacy_type_name(found) == f"torch.{name}":
+            return _TensorType(name, (), {"dtype": found, "__doc__": f"Makes tensors of type {found}."})
+    return None
