@@ -138,10 +138,12 @@ class Result:
     is_list: bool
     output_nr: int | None
     condition: str | None
-    checks_dtype: bool
+    may_be_undefined: bool
 
     @property
     def metadata(self) -> str:
+        if self.may_be_undefined:
+            return f"*metadata_of({self.name})"
         return f"{self.array}.shape, {self.array}.dtype"
 
 
@@ -467,6 +469,7 @@ class Wrapper:
     @property
     def outputs(self) -> tuple[Result, ...]:
         checks = any(p.argument.type.base.name == "ScalarType" for p in self.parameters)
+        masked = any(p.argument.type.is_list and p.argument.type.base.name == "bool" for p in self.parameters)
         known: Iterable[Output | None] = self.info.outputs if self.info else [None] * len(self.schema.returns)
         found = []
         for index, output in enumerate(known):
@@ -479,10 +482,12 @@ class Wrapper:
                                     output.output_nr if output else None, None, False))
                 continue
             condition = rename(output.condition, self.names) if output and output.condition else None
-            if checks and condition is None:
+            if masked:
+                condition = f"{name} is not None"
+            elif checks and condition is None:
                 condition = f"{name}_.dtype.kind in 'fcV'"
             found.append(Result("results" if is_list else name, f"{name}_", "results" if is_list else name, is_list,
-                                output.output_nr if output else None, condition, checks))
+                                output.output_nr if output else None, condition, masked))
         return tuple(found)
 
     @property

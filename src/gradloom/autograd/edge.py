@@ -44,6 +44,11 @@ def leaf_edge(tensor):
     return (node, 0)
 
 
+def metadata_of(tensor):
+    """(shape, dtype) of an output, as nodes keep it; (None, None) for one that was not asked for."""
+    return (None, None) if tensor is None else (tensor._array.shape, tensor._array.dtype)
+
+
 def collect_next_edges(*tensors):
     """The edges of several inputs; None stands for an undefined tensor."""
     return tuple([NO_EDGE if t is None else t._edge or gradient_edge(t) for t in tensors])

@@ -243,10 +243,10 @@ avg_pool1d, avg_pool2d, avg_pool3d = (partial(avg_pool, dims) for dims in _all_d
 avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (
     partial(avg_pool_backward, dims) for dims in _all_dims
 )
-adaptive_avg_pool1d, _adaptive_avg_pool2d, _adaptive_avg_pool3d = (
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     partial(adaptive_avg_pool, dims) for dims in _all_dims
 )
-adaptive_avg_pool1d_backward, _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward = (
+adaptive_avg_pool1d_backward, adaptive_avg_pool2d_backward, adaptive_avg_pool3d_backward = (
     partial(adaptive_avg_pool_backward, dims) for dims in _all_dims
 )
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (

@@ -1,0 +1,49 @@
+"""Convolutions of one, two and three dimensions, in terms of the general one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .. import _operators as ops
+
+
+def _general(dims, name, input, weight, bias, call):
+    """Give an input without a batch dimension one, and take it away again."""
+    ndim = input.dim()
+    if ndim not in (dims + 1, dims + 2):
+        raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of "
+                           f"size: {list(input.shape)}")
+    if ndim == dims + 1:
+        return ops.squeeze(call(ops.unsqueeze(input, 0)), 0)
+    return call(input)
+
+
+def _conv(dims, input, weight, bias, stride, padding, dilation, groups):
+    if isinstance(padding, str):
+        return _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, groups)
+    return _general(dims, f"conv{dims}d", input, weight, bias, lambda x: ops.convolution(
+        x, weight, bias, stride, padding, dilation, False, (0,) * dims, groups))
+
+
+def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, groups):
+    if padding == "valid":
+        return _conv(dims, input, weight, bias, stride, (0,) * dims, dilation, groups)
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    left = tuple(t // 2 for t in totals)
+    extra = [t - 2 * h for t, h in zip(totals, left, strict=True)]
+    if any(extra):  # one side gets one element more: pad that side first
+        input = ops.constant_pad_nd(input, tuple(n for e in reversed(extra) for n in (0, e)), 0)
+    return _conv(dims, input, weight, bias, stride, left, dilation, groups)
+
+
+def _conv_transpose(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
+    return _general(dims, f"conv_transpose{dims}d", input, weight, bias, lambda x: ops.convolution(
+        x, weight, bias, stride, padding, dilation, True, output_padding, groups))
+
+
+conv1d, conv2d, conv3d = (partial(_conv, dims) for dims in (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (partial(_conv_transpose, dims) for dims in (1, 2, 3))

@@ -1,0 +1,71 @@
+"""Pooling operators made of others: one-dimensional ones as two-dimensional ones of height 1."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+
+
+def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of every window."""
+    return ops.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of every window."""
+    return ops.max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+def _check_rank(self, name):
+    if self.dim() not in (2, 3):
+        raise RuntimeError(f"{name}() Expected 2D or 3D input tensor, but got {list(self.shape)}")
+
+
+def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of every window, and its position."""
+    _check_rank(self, "max_pool1d")
+    values, indices = ops.max_pool2d_with_indices(
+        ops.unsqueeze(self, -2), (1, *kernel_size), (1, *stride) if stride else (), (0, *padding), (1, *dilation),
+        ceil_mode)
+    return ops.squeeze(values, -2), ops.squeeze(indices, -2)
+
+
+def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
+    """The largest element of every window."""
+    return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
+    """The mean of every window."""
+    _check_rank(self, "avg_pool1d")
+    found = ops.avg_pool2d(ops.unsqueeze(self, -2), (1, *kernel_size), (1, *stride) if stride else (), (0, *padding),
+                           ceil_mode, count_include_pad, None)
+    return ops.squeeze(found, -2)
+
+
+def adaptive_avg_pool1d(self, output_size):
+    """Means of as many windows as `output_size` says."""
+    _check_rank(self, "adaptive_avg_pool1d")
+    return ops.squeeze(ops.adaptive_avg_pool2d(ops.unsqueeze(self, -2), (1, *output_size)), -2)
+
+
+def adaptive_max_pool1d(self, output_size):
+    """Largest elements of as many windows as `output_size` says, and their positions."""
+    _check_rank(self, "adaptive_max_pool1d")
+    values, indices = ops.adaptive_max_pool2d(ops.unsqueeze(self, -2), (1, *output_size))
+    return ops.squeeze(values, -2), ops.squeeze(indices, -2)
+
+
+def _adaptive_avg_pool(dims, self, output_size, general):
+    if self.dim() in (dims + 1, dims + 2) and all(n == 1 for n in output_size) and self.numel():
+        return ops.mean_dim(self, tuple(range(-dims, 0)), True, None)
+    return general(self, output_size)
+
+
+def adaptive_avg_pool2d(self, output_size):
+    """Means of as many windows as `output_size` says."""
+    return _adaptive_avg_pool(2, self, output_size, ops._adaptive_avg_pool2d)
+
+
+def adaptive_avg_pool3d(self, output_size):
+    """Means of as many windows as `output_size` says."""
+    return _adaptive_avg_pool(3, self, output_size, ops._adaptive_avg_pool3d)
