@@ -109,7 +109,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast."""
-    return (x1 - x2 + eps).norm(p, [max(x1.dim(), x2.dim()) - 1], keepdim)
+    return ops.norm_ScalarOpt_dim(x1 - x2 + eps, p, (max(x1.dim(), x2.dim()) - 1,), keepdim)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
@@ -153,7 +153,11 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     ndim = self._array.ndim
     if ndim < 1:
         raise ValueError(f"Expected 1 or more dimensions (got {ndim})")
-    if ndim != 1 and (not target._array.ndim or self.shape[0] != target.shape[0]):
+    if ndim == 1 and target._array.ndim == 1:
+        if target.shape[0] != 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+        target = target.reshape(())
+    elif ndim != 1 and (not target._array.ndim or self.shape[0] != target.shape[0]):
         raise ValueError(f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
                          f"({target.shape[0] if target._array.ndim else 1}).")
     if ndim <= 2:

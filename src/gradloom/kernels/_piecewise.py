@@ -22,22 +22,22 @@ def as_type(number, dtype: np.dtype) -> np.generic:
     return np.int64(int(number)).astype(dtype) if kind in "iu" else dtype.type(number)
 
 
-def _check_clamp(self: np.ndarray, name: str) -> None:
+def _check_clamp(self: np.ndarray, refusal: str) -> None:
     if self.dtype.kind == "b":
-        raise RuntimeError(f"Boolean inputs not supported for {name}")
+        raise RuntimeError(refusal)
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
 
 
 def relu(self: np.ndarray) -> np.ndarray:
     """max(self, 0); NaN stays."""
-    _check_clamp(self, "relu")
+    _check_clamp(self, "Boolean inputs not supported for relu")
     return bounded(np.maximum, self, self.dtype.type(0))
 
 
 def relu_(self: np.ndarray) -> np.ndarray:
     """`relu` in place."""
-    _check_clamp(self, "relu")
+    _check_clamp(self, "Boolean inputs not supported for relu")
     return bounded(np.maximum, self, self.dtype.type(0), self)
 
 
@@ -62,7 +62,7 @@ def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
     Raises:
         RuntimeError: for bools, and for an unsigned type with a negative bound.
     """
-    _check_clamp(self, "hardtanh")
+    _check_clamp(self, "Bool inputs not supported for hardtanh")
     if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     found = bounded(np.maximum, self, as_type(min_val, self.dtype))
@@ -102,7 +102,9 @@ def _check_slope(self_is_result, slope) -> None:
     if self_is_result and slope < 0:
         raise RuntimeError(
             "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is "
-            "caused by calling in-place forward function with a negative slope, please call out-of-place version instead.")
+            "caused by calling in-place forward function with a negative slope, please call out-of-place version instead. File an "
+            "issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation "
+            "with negative slope")
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
