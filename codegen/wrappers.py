@@ -110,6 +110,7 @@ class Number:
     name: str
     other: str
     wrapped_call: str
+    follows: bool  # the tensor that it meets; then it is wrapped where it stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,8 @@ class Wrapper:
                     else (f"{q.name}={q.name}" if q.argument.kwarg_only and self.guard else q.name)
                     for q in self.parameters
                 ]
-                found.append(Number(p.name, other, ", ".join(parts + (["out=out"] if self.has_out else []))))
+                follows = p is not tensors[0] and other == tensors[0].name
+                found.append(Number(p.name, other, ", ".join(parts + (["out=out"] if self.has_out else [])), follows))
         return tuple(found)
 
     @property

@@ -135,14 +135,14 @@ frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 def add(input, other, *, alpha=1, out=None):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return add(wrapped_number(input, other), other, alpha=alpha, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return add(input, wrapped_number(other, input), alpha=alpha, out=out)
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
@@ -203,12 +203,12 @@ _ADD_TENSOR = GuardedOverload("add", ((
 def add_(input, other, *, alpha=1):
     """add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return add_(input, wrapped_number(other, input), alpha=alpha)
         return _ADD__TENSOR(input, other, alpha=alpha)
     if alpha.__class__ not in NUMBERS:
         return _ADD__TENSOR(input, other, alpha=alpha)
@@ -270,14 +270,14 @@ _ADD__TENSOR = GuardedOverload("add_", ((
 def sub(input, other, *, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return sub(wrapped_number(input, other), other, alpha=alpha, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return sub(input, wrapped_number(other, input), alpha=alpha, out=out)
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
@@ -338,12 +338,12 @@ _SUB_TENSOR = GuardedOverload("sub", ((
 def sub_(input, other, *, alpha=1):
     """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return sub_(input, wrapped_number(other, input), alpha=alpha)
         return _SUB__TENSOR(input, other, alpha=alpha)
     if alpha.__class__ not in NUMBERS:
         return _SUB__TENSOR(input, other, alpha=alpha)
@@ -499,14 +499,14 @@ def rsub_Scalar(input, other, alpha, *, out=None):
 def mul(input, other, *, out=None):
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return mul(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return mul(input, wrapped_number(other, input), out=out)
         return _MUL_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(mul, (input, other), out)
@@ -570,12 +570,12 @@ _MUL_TENSOR = GuardedOverload("mul", ((
 def mul_(input, other):
     """mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return mul_(input, wrapped_number(other, input))
         return _MUL__TENSOR(input, other)
     flags = state.flags
     records = False
@@ -1041,14 +1041,14 @@ def div__Scalar_mode(input, other, rounding_mode):
 def floor_divide(input, other, *, out=None):
     """floor_divide(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return floor_divide(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return floor_divide(input, wrapped_number(other, input), out=out)
         return _FLOOR_DIVIDE(input, other, out=out)
     if out is not None:
         return write_out(floor_divide, (input, other), out)
@@ -1081,12 +1081,12 @@ _FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
 def floor_divide_(self, other):
     """floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return floor_divide_(self, wrapped_number(other, self))
         return _FLOOR_DIVIDE__TENSOR(self, other)
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
@@ -7492,12 +7492,12 @@ _SIGNBIT = GuardedOverload("signbit", ((
 def eq(input, other, *, out=None):
     """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return eq(input, wrapped_number(other, input), out=out)
         return _EQ_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(eq, (input, other), out)
@@ -7528,12 +7528,12 @@ _EQ_TENSOR = GuardedOverload("eq", ((
 def eq_(input, other):
     """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return eq_(input, wrapped_number(other, input))
         return _EQ__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -7559,12 +7559,12 @@ _EQ__TENSOR = GuardedOverload("eq_", ((
 def ne(input, other, *, out=None):
     """ne.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return ne(input, wrapped_number(other, input), out=out)
         return _NE_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(ne, (input, other), out)
@@ -7595,12 +7595,12 @@ _NE_TENSOR = GuardedOverload("ne", ((
 def ne_(input, other):
     """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return ne_(input, wrapped_number(other, input))
         return _NE__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -7626,12 +7626,12 @@ _NE__TENSOR = GuardedOverload("ne_", ((
 def lt(input, other, *, out=None):
     """lt.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return lt(input, wrapped_number(other, input), out=out)
         return _LT_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(lt, (input, other), out)
@@ -7662,12 +7662,12 @@ _LT_TENSOR = GuardedOverload("lt", ((
 def lt_(input, other):
     """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return lt_(input, wrapped_number(other, input))
         return _LT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -7693,12 +7693,12 @@ _LT__TENSOR = GuardedOverload("lt_", ((
 def le(input, other, *, out=None):
     """le.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return le(input, wrapped_number(other, input), out=out)
         return _LE_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(le, (input, other), out)
@@ -7729,12 +7729,12 @@ _LE_TENSOR = GuardedOverload("le", ((
 def le_(input, other):
     """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return le_(input, wrapped_number(other, input))
         return _LE__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -7760,12 +7760,12 @@ _LE__TENSOR = GuardedOverload("le_", ((
 def gt(input, other, *, out=None):
     """gt.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return gt(input, wrapped_number(other, input), out=out)
         return _GT_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(gt, (input, other), out)
@@ -7796,12 +7796,12 @@ _GT_TENSOR = GuardedOverload("gt", ((
 def gt_(input, other):
     """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return gt_(input, wrapped_number(other, input))
         return _GT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -7827,12 +7827,12 @@ _GT__TENSOR = GuardedOverload("gt_", ((
 def ge(input, other, *, out=None):
     """ge.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return ge(input, wrapped_number(other, input), out=out)
         return _GE_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(ge, (input, other), out)
@@ -7863,12 +7863,12 @@ _GE_TENSOR = GuardedOverload("ge", ((
 def ge_(input, other):
     """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return ge_(input, wrapped_number(other, input))
         return _GE__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -8108,12 +8108,12 @@ def bitwise_and_Tensor(input, other, *, out=None):
 def bitwise_and_(input, other):
     """bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_and_(input, wrapped_number(other, input))
         return _BITWISE_AND__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -8192,12 +8192,12 @@ def bitwise_or_Tensor(input, other, *, out=None):
 def bitwise_or_(input, other):
     """bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_or_(input, wrapped_number(other, input))
         return _BITWISE_OR__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -8276,12 +8276,12 @@ def bitwise_xor_Tensor(input, other, *, out=None):
 def bitwise_xor_(input, other):
     """bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_xor_(input, wrapped_number(other, input))
         return _BITWISE_XOR__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -8360,12 +8360,12 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
 def bitwise_left_shift_(input, other):
     """bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_left_shift_(input, wrapped_number(other, input))
         return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -8441,12 +8441,12 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
 def bitwise_right_shift_(input, other):
     """bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return bitwise_right_shift_(input, wrapped_number(other, input))
         return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
@@ -10940,7 +10940,7 @@ def where_self(condition, self, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
     try:
-        result_ = kernels_elementwise.where(condition_, self_, other_)
+        result_ = xp.where(condition_, self_, other_) if condition_.dtype.kind == 'b' else kernels_elementwise.where(condition_, self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'where', condition_, self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -11025,45 +11025,6 @@ def fill_Scalar(input, value, *, out=None):
     return result
 
 
-def fill__Scalar(input, value):
-    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
-    self_ = input._array
-    flags = state.flags
-    records = False
-    if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, ())
-        edge_self = input._edge or gradient_edge(input)
-        records = edge_self is not NO_EDGE
-    if records:
-        fn = new(FillBackward2)
-        fn.next_edges = (edge_self,)
-        fn.sequence_nr = next_sequence_nr()
-        fn.hooks = None
-        if flags & ANOMALY:
-            remember(fn)
-    if flags & FORWARD_AD:
-        self_t = input._tangent
-    try:
-        changed = kernels_elementwise.fill(self_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'fill', self_) from None
-    write_inplace(self_, changed)
-    bump_version(input)
-    if records:
-        rebase_history(input, fn)
-    if flags & FORWARD_AD:
-        if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
-            try:
-                # result: self_t.fill_(0)
-                result_tangent = self_t.fill_(0)
-            finally:
-                state.flags = flags
-            update_tangent(input, result_tangent)
-    return input
-
-
 def fill_Tensor(input, value, *, out=None):
     """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
     self_, value_ = input._array, value._array
@@ -11112,6 +11073,41 @@ def fill_Tensor(input, value, *, out=None):
     return result
 
 
+def fill__Scalar(input, value):
+    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
+    self_ = input._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(FillBackward2)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    kernels_elementwise.fill_(self_, value)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.fill_(0)
+                result_tangent = self_t.fill_(0)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
 def fill__Tensor(input, value):
     """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)"""
     self_, value_ = input._array, value._array
@@ -11133,11 +11129,7 @@ def fill__Tensor(input, value):
     if flags & FORWARD_AD:
         self_t = input._tangent
         value_t = value._tangent
-    try:
-        changed = kernels_elementwise.fill(self_, value_)
-    except REFUSALS as error:
-        raise refusal(error, 'fill', self_, value_) from None
-    write_inplace(self_, changed)
+    kernels_elementwise.fill_(self_, value_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -11168,11 +11160,10 @@ def zero(input, *, out=None):
     if out is not None:
         return write_out(zero, (input,), out)
     try:
-        result_ = kernels_elementwise.zero(self_)
+        result_ = xp.zeros_like(self_)
     except REFUSALS as error:
         raise refusal(error, 'zero', self_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
+    result_ = default_float(asarray(result_), self_)
     result = new(Tensor)
     result._array = result_
     result._edge = NO_EDGE
@@ -11234,11 +11225,7 @@ def zero_(input):
             remember(fn)
     if flags & FORWARD_AD:
         self_t = input._tangent
-    try:
-        changed = kernels_elementwise.zero(self_)
-    except REFUSALS as error:
-        raise refusal(error, 'zero', self_) from None
-    write_inplace(self_, changed)
+    kernels_elementwise.zero_(self_)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -11787,14 +11774,14 @@ _SQUARE_ = GuardedOverload("square_", ((
 def subtract(input, other, *, alpha=1, out=None):
     """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return subtract(wrapped_number(input, other), other, alpha=alpha, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return subtract(input, wrapped_number(other, input), alpha=alpha, out=out)
         return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
@@ -11812,12 +11799,12 @@ _SUBTRACT_TENSOR = GuardedOverload("subtract", ((
 def subtract_(self, other, *, alpha=1):
     """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return subtract_(self, wrapped_number(other, self), alpha=alpha)
         return _SUBTRACT__TENSOR(self, other, alpha=alpha)
     if alpha.__class__ not in NUMBERS:
         return _SUBTRACT__TENSOR(self, other, alpha=alpha)
@@ -11833,14 +11820,14 @@ _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
 def multiply(input, other, *, out=None):
     """multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return multiply(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return multiply(input, wrapped_number(other, input), out=out)
         return _MULTIPLY_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(multiply, (input, other), out)
@@ -11856,12 +11843,12 @@ _MULTIPLY_TENSOR = GuardedOverload("multiply", ((
 def multiply_(self, other):
     """multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return multiply_(self, wrapped_number(other, self))
         return _MULTIPLY__TENSOR(self, other)
     return composite_elementwise.multiply_(self, other)
 
@@ -11899,14 +11886,14 @@ def divide__Tensor_mode(self, other, rounding_mode):
 def true_divide(input, other, *, out=None):
     """true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return true_divide(wrapped_number(input, other), other, out=out)
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return true_divide(input, wrapped_number(other, input), out=out)
         return _TRUE_DIVIDE_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(true_divide, (input, other), out)
@@ -11922,12 +11909,12 @@ _TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
 def true_divide_(self, other):
     """true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return true_divide_(self, wrapped_number(other, self))
         return _TRUE_DIVIDE__TENSOR(self, other)
     return composite_elementwise.true_divide_(self, other)
 
@@ -11977,12 +11964,12 @@ _ARCTAN2_ = GuardedOverload("arctan2_", ((
 def not_equal(input, other, *, out=None):
     """not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return not_equal(input, wrapped_number(other, input), out=out)
         return _NOT_EQUAL_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(not_equal, (input, other), out)
@@ -11998,12 +11985,12 @@ _NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
 def not_equal_(self, other):
     """not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return not_equal_(self, wrapped_number(other, self))
         return _NOT_EQUAL__TENSOR(self, other)
     return composite_elementwise.not_equal_(self, other)
 
@@ -12017,12 +12004,12 @@ _NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
 def less(input, other, *, out=None):
     """less.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return less(input, wrapped_number(other, input), out=out)
         return _LESS_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(less, (input, other), out)
@@ -12038,12 +12025,12 @@ _LESS_TENSOR = GuardedOverload("less", ((
 def less_(self, other):
     """less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return less_(self, wrapped_number(other, self))
         return _LESS__TENSOR(self, other)
     return composite_elementwise.less_(self, other)
 
@@ -12057,12 +12044,12 @@ _LESS__TENSOR = GuardedOverload("less_", ((
 def less_equal(input, other, *, out=None):
     """less_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return less_equal(input, wrapped_number(other, input), out=out)
         return _LESS_EQUAL_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(less_equal, (input, other), out)
@@ -12078,12 +12065,12 @@ _LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
 def less_equal_(self, other):
     """less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return less_equal_(self, wrapped_number(other, self))
         return _LESS_EQUAL__TENSOR(self, other)
     return composite_elementwise.less_equal_(self, other)
 
@@ -12097,12 +12084,12 @@ _LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
 def greater(input, other, *, out=None):
     """greater.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return greater(input, wrapped_number(other, input), out=out)
         return _GREATER_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(greater, (input, other), out)
@@ -12118,12 +12105,12 @@ _GREATER_TENSOR = GuardedOverload("greater", ((
 def greater_(self, other):
     """greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return greater_(self, wrapped_number(other, self))
         return _GREATER__TENSOR(self, other)
     return composite_elementwise.greater_(self, other)
 
@@ -12137,12 +12124,12 @@ _GREATER__TENSOR = GuardedOverload("greater_", ((
 def greater_equal(input, other, *, out=None):
     """greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, input)
         self_, other_ = input._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and input.__class__ not in NUMBERS:
-            return greater_equal(input, wrapped_number(other, input), out=out)
         return _GREATER_EQUAL_TENSOR(input, other, out=out)
     if out is not None:
         return write_out(greater_equal, (input, other), out)
@@ -12158,12 +12145,12 @@ _GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
 def greater_equal_(self, other):
     """greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
     try:
+        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
+            other = wrapped_number(other, self)
         self_, other_ = self._array, other._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if other.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return greater_equal_(self, wrapped_number(other, self))
         return _GREATER_EQUAL__TENSOR(self, other)
     return composite_elementwise.greater_equal_(self, other)
 

@@ -184,12 +184,12 @@ def clone(input, memory_format, *, out=None):
 def copy_(self, src, non_blocking=False):
     """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"""
     try:
+        if src.__class__ is not Tensor and src.__class__ in NUMBERS:
+            src = wrapped_number(src, self)
         self_, src_ = self._array, src._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        if src.__class__ in NUMBERS and self.__class__ not in NUMBERS:
-            return copy_(self, wrapped_number(src, self), non_blocking)
         return _COPY_(self, src, non_blocking)
     if non_blocking.__class__ is not bool:
         return _COPY_(self, src, non_blocking)

@@ -145,6 +145,11 @@ def check_inplace_operands(array: np.ndarray, *operands) -> None:
 
 def not_implemented_history(name: str, inputs, results) -> None:
     """Give results of an operator without a derivative a node that says so when a gradient arrives."""
+    for t in inputs:
+        if t is not None and t._edge is not NO_EDGE:
+            break
+    else:
+        return
     from .autograd.edge import gradient_edge
     from .autograd.node import NotImplementedNode, next_sequence_nr
 
@@ -177,7 +182,7 @@ def fits(array: np.ndarray, *operands) -> bool:
             return False
         if other is not array and (other.base is not None or array.base is not None):
             check_no_partial_overlap(array, other)
-        if other.shape != shape and (other.ndim > len(shape) or any(
+        if other.ndim and other.shape != shape and (other.ndim > len(shape) or any(
                 n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape)))):
             return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._reduced import cast_number, number, to_float, widened, widened_for
+from ._reduced import like, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
 
 # --- sums ---------------------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def scaled(other, alpha):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b":
         return other & bool(alpha)
-    return other * number(alpha, other)
+    return other * like(alpha, other)
 
 
 def rsub_scalar(self, other, alpha):
@@ -34,14 +34,14 @@ def rsub_scalar(self, other, alpha):
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                            "invert a mask, use the `~` or `logical_not()` operator instead.")
     self = widened_for(self, other)
-    return np.subtract(cast_number(other, self), self if alpha == 1 else scaled(self, alpha))
+    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha))
 
 
 def addcmul(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 * tensor2`."""
     product = np.multiply(tensor1, tensor2)
     if value != 1:
-        product = product * cast_number(value, self)
+        product = product * like(value, self)
     return np.add(self, product)
 
 
@@ -55,7 +55,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
                            "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), "
                            "for all dtypes.")
     if value != 1:
-        tensor1 = tensor1 * cast_number(value, self)
+        tensor1 = tensor1 * like(value, self)
     return np.add(self, np.true_divide(tensor1, tensor2))
 
 
@@ -87,12 +87,13 @@ def floor_divide(self, other):
 
 def div_scalar(self, other):
     """Division by a number."""
-    return np.true_divide(to_float(self), number(other, to_float(self)))
+    self = to_float(self)
+    return np.true_divide(self, like(other, self))
 
 
 def div_scalar_mode(self, other, rounding_mode):
     """Division by a number that rounds."""
-    return div_mode(self, np.asarray(other, self.dtype), rounding_mode)
+    return div_mode(self, like(other, self), rounding_mode)
 
 
 def _div_trunc(self, other):
@@ -122,17 +123,17 @@ def fmod(self, other):
 
 def remainder_scalar(self, other):
     """`remainder` by a number."""
-    return remainder(self, self.dtype.type(other))
+    return remainder(self, like(other, self))
 
 
 def fmod_scalar(self, other):
     """`fmod` by a number."""
-    return fmod(self, self.dtype.type(other))
+    return fmod(self, like(other, self))
 
 
 def remainder_of_scalar(self, other):
     """The remainder of a number by an array."""
-    return remainder(np.asarray(self, other.dtype), other)
+    return remainder(like(self, other), other)
 
 
 # --- powers -------------------------------------------------------------------------------------------------
@@ -174,14 +175,14 @@ def pow_scalar(self, exponent):
             return np.reciprocal(np.multiply(self, self))
         if exponent == -0.5:
             return rsqrt(self)
-    return np.power(self, self.dtype.type(exponent))
+    return np.power(self, like(exponent, self))
 
 
 def pow_of_scalar(self, exponent):
     """A number to the powers of an array."""
     if self == 1:
         return np.ones_like(exponent)
-    return pow(exponent.dtype.type(self), exponent)
+    return pow(like(self, exponent), exponent)
 
 
 @widened

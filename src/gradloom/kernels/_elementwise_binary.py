@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
-from ._reduced import cast_number, like, widened
+from ._reduced import like, widened
 from ._refuse import refuse
 
 # --- bounds -------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def clamp_max(self, max):
 
 
 def _bound(value, array):
-    return value if value.__class__ is np.ndarray else cast_number(value, array)
+    return value if value.__class__ is np.ndarray else like(value, array)
 
 
 def compared(name, array):
@@ -96,16 +96,16 @@ def lerp(self, end, weight):
         return _lerp(self, end, weight)
     if self.dtype.kind != "c" and weight.__class__ is complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
-    return _lerp(self, end, cast_number(weight, self) if self.dtype.itemsize != 2 else weight)
+    return _lerp(self, end, weight)
 
 
 @widened
 def _lerp(start, end, weight):
     step = end - start
-    near = np.absolute(weight) < 0.5
-    if near.ndim:
-        return np.where(near, start + weight * step, end - step * (1 - weight))
-    return start + weight * step if near else end - step * (1 - weight)
+    near = abs(weight) < 0.5
+    if near is True or near is False:
+        return start + weight * step if near else end - step * (1 - weight)
+    return np.where(near, start + weight * step, end - step * (1 - weight))
 
 
 def copysign(self, other):
@@ -115,7 +115,7 @@ def copysign(self, other):
 
 def copysign_scalar(self, other):
     """The magnitude of `self` with the sign of a number."""
-    return np.copysign(self, cast_number(other, self))
+    return np.copysign(self, like(other, self))
 
 
 def hypot(self, other):
@@ -159,12 +159,12 @@ def xlogy(self, other):
 
 def xlogy_of_scalar(self, other):
     """`xlogy` of a number and an array."""
-    return xlogy(np.asarray(self, other.dtype), other)
+    return xlogy(like(self, other), other)
 
 
 def xlogy_by_scalar(self, other):
     """`xlogy` of an array and a number."""
-    return xlogy(self, np.asarray(other, self.dtype))
+    return xlogy(self, like(other, self))
 
 
 def ldexp(self, other):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._reduced import widened
+from ._reduced import like, widened
 from ._refuse import refuse
 
 
@@ -133,7 +133,7 @@ def sigmoid(self):
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
     np.exp(found, out=found)
-    found += 1
+    np.add(found, like(1, found), out=found)
     return np.reciprocal(found, out=found)
 
 

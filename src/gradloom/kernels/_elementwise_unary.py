@@ -153,19 +153,30 @@ def fill(self, value):
     """An array like `self` of one value, a number or a 0-dim array.
 
     Raises:
-        RuntimeError: for an array with dimensions.
+        RuntimeError: for an array with dimensions, or a complex value for real numbers.
     """
+    return np.full(self.shape, _filling(self, value), self.dtype)
+
+
+def fill_(self, value):
+    """As `fill`, in the array itself."""
+    self[...] = _filling(self, value)
+
+
+def _filling(array, value):
     if value.__class__ is np.ndarray:
         if value.ndim:
             raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                                f"{value.ndim} dimensions.")
-        if value.dtype.kind == "c" and self.dtype.kind != "c":
-            raise RuntimeError("value cannot be converted to a real type without overflow")
-    elif value.__class__ is complex and self.dtype.kind != "c":
+        is_complex = value.dtype.kind == "c"
+        value = value.astype(array.dtype) if not is_complex else value
+    else:
+        is_complex = value.__class__ is complex
+    if is_complex and array.dtype.kind != "c":
         raise RuntimeError("value cannot be converted to a real type without overflow")
-    return np.broadcast_to(np.asarray(value).astype(self.dtype), self.shape).copy()
+    return value
 
 
-def zero(self):
-    """Zeros like `self`."""
-    return np.zeros_like(self, subok=False)
+def zero_(self):
+    """Zeros in the array itself."""
+    self.fill(0)

@@ -24,11 +24,6 @@ def widened(function):
     return kernel
 
 
-def number(value, array: np.ndarray):
-    """A Python number for arithmetic with `array`: bfloat16 would otherwise be widened by a Python float."""
-    return array.dtype.type(value) if array.dtype.kind == "V" else value
-
-
 def to_float(array: np.ndarray) -> np.ndarray:
     """An integer or bool array as the default floating type; others unchanged."""
     return array if array.dtype.kind in "fcV" else array.astype(default.numpy_float)
@@ -45,11 +40,7 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
     return array.astype(np.int64) if number_kind is int and kind == "b" else array
 
 
-def cast_number(value, array: np.ndarray):
-    """A Python number as a scalar of an array's dtype, which it then cannot widen."""
-    return array.dtype.type(value)
-
-
 def like(value, array: np.ndarray) -> np.ndarray:
-    """A Python number as a 0-dim array of the dtype of another."""
+    """A Python number as a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster than
+    a Python number."""
     return np.asarray(value, array.dtype)

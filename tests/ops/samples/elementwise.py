@@ -103,6 +103,7 @@ SAMPLES = {
     "where.self": calls((BOOLS, MATRIX, X), (BOOLS, X, MATRIX), (ROW, MATRIX, X), (BOOLS, complex_tensor(), X)),
     "where": calls((BOOLS,), (gradloom.tensor([[True]]),)),
     "fill.Tensor": calls((X, NUMBER), (Z, NUMBER)),
+    "fill_.Tensor": calls((X, NUMBER), (Z, NUMBER)),
     "fill.Scalar": calls((X, 2.5), (Z, 1 + 2j)),
     "is_nonzero": calls((NUMBER,), (gradloom.tensor([[True]]),)),
     "logit": calls((tensor(0.2, 0.7), None), (tensor(0.2, 0.5, 0.98), 0.1)),
