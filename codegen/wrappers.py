@@ -334,6 +334,8 @@ class Wrapper:
                 values.append(p.array)
             elif p.argument.type.base.name == "ScalarType" and not p.argument.type.is_list:
                 values.append(f"None if {p.name} is None else {p.name}.numpy")
+            elif p.argument.type.base.name == "Generator":
+                values.append(f"None if {p.name} is None else {p.name}._stream")
             else:
                 values.append(p.name)
         return f"kernels_{kernel.source}({', '.join(values)})"

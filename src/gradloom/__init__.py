@@ -21,6 +21,8 @@ from .dtype import (  # noqa: E402
     bfloat16, bool, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
     get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long, promote_types, set_default_dtype, short, uint8,
     uint16, uint32, uint64)
+from .generator import (  # noqa: E402
+    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
 from .printing import set_printoptions  # noqa: E402
 from .promotion import result_type  # noqa: E402
 from .size import Size  # noqa: E402

@@ -1,6 +1,6 @@
 """Generators of random numbers: `Generator`, the default one, and the functions that seed and save its state.
 
-A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/random.py` draw from
+A generator holds a `Stream` and does no arithmetic of its own: the kernels of `kernels/_draws.py` draw from
 the stream. The state is exchanged as PyTorch's 5056 bytes, so a state saved by either library can be loaded
 by the other.
 """
@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 
 from .device import CPU, check_device
-from .kernels._mt19937 import Stream
+from .kernels._mt19937 import Stream, default_stream
 
 # What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating
 # system's randomness instead.
@@ -123,12 +123,7 @@ class Generator:
 
 
 default_generator = Generator()
-default_generator.seed()
-
-
-def stream_of(generator: Generator | None) -> Stream:
-    """The stream that a kernel draws from: that of `generator`, or of the default generator for None."""
-    return (default_generator if generator is None else generator)._stream
+default_generator._stream = default_stream
 
 
 def manual_seed(seed) -> Generator:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gradloom.kernels import random as kernels  # noqa: E402
+from gradloom.kernels import _draws as kernels  # noqa: E402
 from tests.conformance import random_reference  # noqa: E402
 from tests.conformance.random_reference import FLOATING, call, to_array  # noqa: E402
 from tests.core import random_calls  # noqa: E402

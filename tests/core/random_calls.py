@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradloom.kernels import random as kernels
+from gradloom.kernels import _draws as kernels
 
 
 def numpy_dtype(name: str) -> np.dtype:

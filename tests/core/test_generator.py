@@ -10,13 +10,13 @@ import pytest
 
 from gradloom import generator
 from gradloom.generator import Generator
-from gradloom.kernels import random as kernels
+from gradloom.kernels import _draws as kernels
 
 FLOAT32 = np.dtype(np.float32)
 
 
 def numbers(source, n=5):
-    return kernels.normal(generator.stream_of(source), (n,), FLOAT32).tolist()
+    return kernels.normal((source or generator.default_generator)._stream, (n,), FLOAT32).tolist()
 
 
 def test_seeding():

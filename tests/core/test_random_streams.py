@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradloom.kernels import random as kernels
+from gradloom.kernels import _draws as kernels
 from gradloom.kernels._box_muller import box_muller
 from gradloom.kernels._shuffle import shuffle
 from tests.core import random_calls

@@ -65,9 +65,12 @@ def c_name(dtype: np.dtype) -> str:
 
 
 def require(out: np.ndarray, operation: str, kinds: str) -> None:
-    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool)."""
+    """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool).
+
+    Arrays without elements pass, as nothing is drawn for them.
+    """
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
-    if kind not in kinds:
+    if kind not in kinds and out.size:
         raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
 
 

@@ -7,6 +7,7 @@ is imported when the first number is drawn, not before.
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 
@@ -145,3 +146,7 @@ class Stream:
             self.seed_value = seed
             self.cached_normal = cached if valid else None
             self._untouched = following == 0 and left == 1
+
+
+# The stream of the default generator. It starts from the operating system's randomness.
+default_stream = Stream(int.from_bytes(os.urandom(8), "little"))

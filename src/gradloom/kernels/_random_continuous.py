@@ -1,6 +1,6 @@
-"""Continuous distributions with a closed inverse, and those that follow from them. Re-exported by `random`.
+"""Continuous distributions with a closed inverse, and those that follow from them. re-exported by `_draws`.
 
-All are evaluated in double: see Note [Precision] in `random`.
+All are evaluated in double: see Note [Precision] in `_draws`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random integers and permutations. Public names are re-exported by `random`."""
+"""Random integers and permutations. Public names are re-exported by `_draws`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws from given weights and rates. Public names are re-exported by `random`."""
+"""Draws from given weights and rates. Public names are re-exported by `_draws`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,332 @@
+"""Random kernels: the numbers that PyTorch's CPU generator gives for the same seed.
+
+Every kernel takes a `Stream` (see `_mt19937`) and holds its lock while it draws. Names that end in an
+underscore fill an array given as `out` and return it; the others make a new C-contiguous one. An `out` of any
+strides is allowed and is filled in the order of its memory (see `_filling`).
+
+Note [Precision]
+Uniform numbers come from the low bits of a draw: 24 of a 32-bit word for float32, float16 and bfloat16, 53
+of a 64-bit draw for float64. All other continuous distributions are evaluated in double from a 53-bit uniform
+and then rounded to the array's dtype, except normal numbers in contiguous arrays of 16 elements and more,
+which are Box-Muller transforms in float32 (float64 for float64) of groups of 16: see `_box_muller`. Results
+equal those of PyTorch 2.13 for x86 with AVX2 bit by bit where both use the same C library (glibc); elsewhere
+the last bit of float64 results may differ.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ._box_muller import box_muller, serial_normals
+from ._filling import (
+    DIGITS,
+    HALF,
+    LARGEST,
+    c_name,
+    fill,
+    memory_axes,
+    name_of,
+    narrowed,
+    real_parts,
+    require,
+    scalar_name,
+)
+from ._mt19937 import Stream
+from ._random_continuous import cauchy_, exponential_, geometric_, log_normal_
+from ._random_integers import randint, random_, randperm
+from ._rounding import fused32, fused64
+from ._sampling import multinomial, poisson
+
+__all__ = [
+    "Stream",
+    "bernoulli",
+    "bernoulli_",
+    "cauchy_",
+    "dropout_noise",
+    "exponential_",
+    "geometric_",
+    "log_normal_",
+    "multinomial",
+    "native_dropout",
+    "normal",
+    "normal_",
+    "normal_each",
+    "poisson",
+    "randint",
+    "random_",
+    "randperm",
+    "rrelu_noise",
+    "uniform",
+    "uniform_",
+]
+
+_MASK53 = np.uint64((1 << 53) - 1)
+
+
+def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+    """Fill with numbers uniform in [low, high). See Note [Precision].
+
+    Args:
+        out: floating; or complex, whose real and imaginary parts are drawn in turn.
+
+    Raises:
+        NotImplementedError: for an integer or bool array.
+        RuntimeError: if low > high, a bound is not finite in the dtype, or their difference overflows it.
+    """
+    target = real_parts(out)
+    require(target, "check_uniform_bounds", "f")
+    name = name_of(target.dtype)
+    if low != 0 or high != 1:
+        _check_uniform(target.dtype, low, high)
+    if name == "float64":
+
+        def draw(n):
+            return fused64(stream.uniform53(n), high - low, low)
+    else:
+        single_low, span = np.float32(low), np.float32(high) - np.float32(low)
+
+        def draw(n):
+            return fused32(stream.uniform24(n), span, single_low)
+
+    if low != 0 or high != 1 or name in HALF:
+        draw = _below(draw, target.dtype, low, high)
+    with stream.lock:
+        fill(target, draw)
+    return out
+
+
+def _below(draw, dtype, low, high):
+    """`draw` with `low` in place of numbers that rounding, in the end to `dtype`, brings up to `high`."""
+    low, high = np.array([low, high]).astype(dtype)
+    half = dtype.char in "eE"
+    if half:
+        low, high = np.float32(low), _first_rounded_to(high)
+
+    def bounded(n):
+        values = draw(n)
+        at_limit = values >= high if half else values == high
+        if at_limit.any():
+            values[at_limit] = low
+        return values
+
+    return bounded
+
+
+def _first_rounded_to(value) -> np.float32:
+    """The smallest float32 that the half type of `value` rounds to `value`."""
+    below = np.nextafter(value, value.dtype.type(-np.inf))
+    middle = np.float32((float(below) + float(value)) / 2)
+    return middle if middle.astype(value.dtype) == value else np.nextafter(middle, np.float32(np.inf))
+
+
+def _check_uniform(dtype: np.dtype, low: float, high: float) -> None:
+    largest = LARGEST[name_of(dtype)]
+    for bound, text in ((low, "from"), (high, "to")):
+        if not -largest <= bound <= largest:
+            raise RuntimeError(f"{text} is out of bounds for {c_name(dtype)}")
+    if low > high:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+        )
+    if high - low > largest:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{scalar_name(dtype)}>::max(), but found "
+            f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+        )
+
+
+def uniform(
+    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0
+) -> np.ndarray:
+    """A new array of numbers uniform in [low, high): `torch.rand`. As `uniform_`."""
+    return uniform_(stream, np.empty(shape, dtype), low, high)
+
+
+def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> None:
+    """Fill a contiguous array of 16 elements or more with transforms of groups of 16.
+
+    The last elements that make no whole group do not get one of their own: the last 16 are drawn again, the
+    words of the incomplete group being skipped where the dtype is not a half.
+    """
+    name = name_of(flat.dtype)
+    uniforms = stream.uniform53 if name == "float64" else stream.uniform24
+    rest = flat.size % 16
+    whole = flat[: flat.size - rest]
+
+    def normals(n):
+        values = uniforms(n)
+        box_muller(values, mean, std)
+        return values
+
+    if name in HALF:
+        fill(whole, normals)
+    else:
+        fill(whole, uniforms)
+        box_muller(whole, mean, std)
+        uniforms(rest)
+    if rest:
+        fill(flat[-16:], normals)
+
+
+def normal_(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0) -> np.ndarray:
+    """Fill with normal numbers. See Note [Precision].
+
+    Args:
+        out: floating; or complex, whose real and imaginary parts each get half of the variance.
+
+    Raises:
+        NotImplementedError: for an integer or bool array.
+        RuntimeError: if std is negative.
+    """
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    target = real_parts(out)
+    if target is not out:
+        std = std / math.sqrt(2.0)
+    require(target, "normal_kernel_cpu", "f")
+    with stream.lock:
+        if target.size >= 16 and target.flags.c_contiguous:
+            _fill_groups(stream, target.reshape(-1), mean, std)
+        else:
+            exact = target.dtype == np.float64
+            fill(target, lambda n: fused64(serial_normals(stream, n, exact), std, mean))
+    return out
+
+
+def normal(
+    stream: Stream, shape: tuple[int, ...], dtype: np.dtype, mean: float = 0.0, std: float = 1.0
+) -> np.ndarray:
+    """A new array of normal numbers: `torch.randn`, and `torch.normal(mean, std, size)`. As `normal_`."""
+    return normal_(stream, np.empty(shape, dtype), mean, std)
+
+
+def normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | float) -> np.ndarray:
+    """Normal numbers with a mean or a standard deviation (or both) for every element: `torch.normal`.
+
+    Args:
+        mean, std: arrays that broadcast against each other, or one of them a number.
+
+    Returns:
+        A new array of the broadcast shape and the dtype of `mean` where that is an array, else of `std`.
+
+    Raises:
+        RuntimeError: if an element of `std` is negative or complex.
+    """
+    if isinstance(std, np.ndarray):
+        if std.dtype.kind == "c":
+            raise RuntimeError("normal expects standard deviation to be non-complex")
+        if std.size and not (std >= 0).all():
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    if not isinstance(std, np.ndarray):
+        values = normal(stream, mean.shape, mean.dtype, 0.0, std)
+        values += mean
+        return values
+    leading = mean if isinstance(mean, np.ndarray) else std
+    values = normal(stream, np.broadcast_shapes(np.shape(mean), std.shape), leading.dtype)
+    wider = std if name_of(std.dtype) in DIGITS else std.astype(values.dtype)
+    values = narrowed(values * wider, values.dtype).astype(values.dtype, copy=False)
+    values += np.asarray(mean, values.dtype)
+    return values
+
+
+def bernoulli_(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5) -> np.ndarray:
+    """Fill with 1 where a uniform number is below `p` and 0 elsewhere.
+
+    Args:
+        out: any real dtype, or bool.
+        p: a number, which is compared with 53-bit uniforms; or a floating array that broadcasts to `out`,
+            whose elements are compared with 24-bit uniforms, with 53-bit ones if it is float64.
+
+    Raises:
+        RuntimeError: unless 0 <= p <= 1. NotImplementedError for another dtype of `out` or `p`.
+    """
+    if isinstance(p, np.ndarray):
+        return _bernoulli_each(stream, out, p)
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+    require(out, "bernoulli_scalar_cpu_", "fib")
+    limit = np.uint64(math.ceil(p * 2.0**53))  # u < p, with both sides times 2**53
+
+    def draw(n):
+        draws = stream.words64(n)
+        draws &= _MASK53
+        return draws < limit
+
+    with stream.lock:
+        return fill(out, draw)
+
+
+def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarray:
+    require(out, "bernoulli_tensor_cpu_self_", "fib")
+    require(p, "bernoulli_tensor_cpu_p_", "f")
+    if not ((p >= 0) & (p <= 1)).all():
+        raise RuntimeError("bernoulli_ expects every element of p to be in [0, 1]")
+    axes = memory_axes(out)
+    view = out.transpose(axes)
+    limits = np.broadcast_to(p, out.shape).transpose(axes)
+    with stream.lock:
+        if p.dtype == np.float64:
+            view[...] = stream.uniform53(out.size).reshape(view.shape) < limits
+        else:
+            view[...] = stream.uniform24(out.size).reshape(view.shape) < limits.astype(np.float32)
+    return out
+
+
+def bernoulli(stream: Stream, p: np.ndarray) -> np.ndarray:
+    """A new array of 0 and 1 of the shape, dtype and memory order of the probabilities. As `bernoulli_`."""
+    return bernoulli_(stream, np.empty_like(p), p)
+
+
+def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:
+    """What `dropout` multiplies its input by: 1 / (1 - p) with probability 1 - p, else 0.
+
+    Args:
+        like: floating; its shape, dtype and memory order are the result's.
+        p: probability of zero, 0 <= p < 1. (For p = 1 PyTorch draws nothing and returns zeros.)
+    """
+    noise = bernoulli_(stream, np.empty_like(like), 1 - p)
+    # The quotient of the dtype's arithmetic type, rounded once.
+    kept = 1 / (1 - p) if like.dtype == np.float64 else np.float32(1) / np.float32(1 - p)
+    noise *= noise.dtype.type(kept)
+    return noise
+
+
+def native_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """Dropout in training: (array * mask / (1 - p), mask), the mask bool with True where an element is kept.
+
+    For p = 1 both are zero and nothing is drawn.
+    """
+    if p == 1:
+        return np.zeros_like(array), np.zeros_like(array, dtype=np.bool_)
+    mask = bernoulli_(stream, np.empty_like(array, dtype=np.bool_), 1 - p)
+    result = array * mask
+    result *= result.dtype.type(1 / (1 - p))
+    return result, mask
+
+
+def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -> np.ndarray:
+    """Slopes of a randomised leaky ReLU in training (Xu et al. 2015): 1 where `array` > 0, else uniform in
+    [lower, upper), drawn for these elements only, in C order.
+
+    Args:
+        array: float32 or float64, to which the bounds are rounded.
+
+    Returns:
+        A new C-contiguous array of the shape and dtype of `array`.
+
+    Raises:
+        NotImplementedError: for another dtype.
+    """
+    if name_of(array.dtype) not in ("float32", "float64"):
+        raise NotImplementedError(
+            f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'"
+        )
+    lower, upper = float(array.dtype.type(lower)), float(array.dtype.type(upper))
+    leaking = array <= 0
+    noise = np.ones(array.shape, array.dtype)
+    with stream.lock:
+        draws = stream.uniform53(int(np.count_nonzero(leaking)))
+    noise[leaking] = draws * (upper - lower) + lower
+    return noise
