@@ -7,13 +7,16 @@ from functools import partial
 from .. import _operators as ops
 
 
-def _general(dims, name, input, weight, bias, call):
-    """Give an input without a batch dimension one, and take it away again."""
-    ndim = input.dim()
-    if ndim not in (dims + 1, dims + 2):
+def _check_rank(dims, name, input):
+    if input.dim() not in (dims + 1, dims + 2):
         raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of "
                            f"size: {list(input.shape)}")
-    if ndim == dims + 1:
+
+
+def _general(dims, name, input, call):
+    """Give an input without a batch dimension one, and take it away again."""
+    _check_rank(dims, name, input)
+    if input.dim() == dims + 1:
         return ops.squeeze(call(ops.unsqueeze(input, 0)), 0)
     return call(input)
 
@@ -21,7 +24,7 @@ def _general(dims, name, input, weight, bias, call):
 def _conv(dims, input, weight, bias, stride, padding, dilation, groups):
     if isinstance(padding, str):
         return _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, groups)
-    return _general(dims, f"conv{dims}d", input, weight, bias, lambda x: ops.convolution(
+    return _general(dims, f"conv{dims}d", input, lambda x: ops.convolution(
         x, weight, bias, stride, padding, dilation, False, (0,) * dims, groups))
 
 
@@ -32,6 +35,9 @@ def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, g
         raise RuntimeError(f"Invalid padding string: '{padding}'")
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
+    _check_rank(dims, f"conv{dims}d", input)
+    if weight.dim() != dims + 2:
+        raise RuntimeError(f"expected a weight of {dims + 2} dimensions, but got {list(weight.shape)}")
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     left = tuple(t // 2 for t in totals)
     extra = [t - 2 * h for t, h in zip(totals, left, strict=True)]
@@ -41,7 +47,7 @@ def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, g
 
 
 def _conv_transpose(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    return _general(dims, f"conv_transpose{dims}d", input, weight, bias, lambda x: ops.convolution(
+    return _general(dims, f"conv_transpose{dims}d", input, lambda x: ops.convolution(
         x, weight, bias, stride, padding, dilation, True, output_padding, groups))
 
 
