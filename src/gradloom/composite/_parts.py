@@ -20,7 +20,7 @@ def narrow(self, dim, start, length):
         start += size
     if start > size - length:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return ops.slice(self, dim, start, start + length, 1)
+    return ops.slice_Tensor(self, dim, start, start + length, 1)
 
 
 def narrow_tensor(self, dim, start, length):
@@ -37,7 +37,7 @@ def split_sizes(self, split_size, dim):
 
 def chunk(self, chunks, dim):
     """At most `chunks` consecutive parts of one dimension, all but the last of the same size."""
-    return _in_chunks(self, chunks, dim, "chunk", ops.split, ops.split_with_sizes)
+    return _in_chunks(self, chunks, dim, "chunk", ops.split_Tensor, ops.split_with_sizes)
 
 
 def unsafe_chunk(self, chunks, dim):
@@ -66,14 +66,14 @@ def tensor_split_sections(self, sections, dim):
         raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
     small, longer = divmod(self._array.shape[dim], sections)
     ends = [i * small + min(i, longer) for i in range(sections + 1)]
-    return tuple([ops.slice(self, dim, a, b) for a, b in zip(ends, ends[1:], strict=False)])
+    return tuple([ops.slice_Tensor(self, dim, a, b, 1) for a, b in zip(ends, ends[1:], strict=False)])
 
 
 def tensor_split_indices(self, indices, dim):
     """Slices of one dimension between indices."""
     dim = _splittable(self, dim)
     starts, ends = (0, *indices), (*indices, self._array.shape[dim])
-    return tuple([ops.slice(self, dim, a, b) for a, b in zip(starts, ends, strict=True)])
+    return tuple([ops.slice_Tensor(self, dim, a, b, 1) for a, b in zip(starts, ends, strict=True)])
 
 
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):

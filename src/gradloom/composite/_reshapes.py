@@ -79,13 +79,13 @@ def flatten(self, start_dim, end_dim):
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not ndim:
-        return ops.reshape(self, (1,))
+        return reshape(self, (1,))
     if start == end:
         return self
     size = 1
     for n in shape[start:end + 1]:
         size *= n
-    return ops.reshape(self, (*shape[:start], size, *shape[end + 1:]))
+    return reshape(self, (*shape[:start], size, *shape[end + 1:]))
 
 
 def ravel(self):

@@ -84,6 +84,9 @@ def expand(self, size, implicit=False):
             strides.append(self.strides[i - lead] if kept else step if shape[i] == 1 else 0)
             step = strides[-1] * shape[i]
         return _restrided(self, shape, strides[::-1])
+    if self.flags.c_contiguous and self.dtype.kind != "V":
+        kept = [s if n == shape[lead + i] else 0 for i, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))]
+        return np.ndarray(shape, self.dtype, self, 0, (*(0,) * lead, *kept))
     out = np.broadcast_to(self, shape)
     if self.flags.writeable:
         out.flags.writeable = True
