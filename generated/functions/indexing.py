@@ -71,3 +71,63 @@ class ScatterAddBackward0(Node):
 
     def release_variables(fn):
         fn.saved_index = RELEASED
+
+
+class MaskedFillBackward0(Node):
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+
+    __slots__ = ('saved_mask',)
+    _saved_fields = ('mask',)
+    _raw_fields = ('mask',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.masked_fill(mask, 0)
+        if edges[0] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_self = grad.masked_fill(mask, 0)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_mask = RELEASED
+
+
+class MaskedFillBackward1(Node):
+    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+
+    __slots__ = ('saved_mask',)
+    _saved_fields = ('mask',)
+    _raw_fields = ('mask',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.masked_fill(mask, 0)
+        if edges[0] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_self = grad.masked_fill(mask, 0)
+        else:
+            grad_of_self = None
+        # value: where(mask, grad, 0).sum()
+        if edges[1] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_value = ops.where(mask, grad, 0).sum()
+        else:
+            grad_of_value = None
+        return (grad_of_self, grad_of_value,)
+
+    def release_variables(fn):
+        fn.saved_mask = RELEASED

@@ -28,6 +28,8 @@ from gradloom.variants import (
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.generated.functions.indexing import (
     GatherBackward0,
+    MaskedFillBackward0,
+    MaskedFillBackward1,
     ScatterAddBackward0,
 )
 
@@ -206,3 +208,181 @@ _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
     'scatter_add_(Tensor self, int dim, Tensor index, Tensor src)',
     scatter_add_,
 ),))
+
+
+def masked_fill_Scalar(input, mask, value, *, out=None):
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    self_, mask_ = input._array, mask._array
+    if out is not None:
+        return write_out(masked_fill_Scalar, (input, mask, value), out)
+    try:
+        result_ = kernels_indexing.masked_fill(self_, mask_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'masked_fill', self_, mask_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaskedFillBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.masked_fill(mask, 0)
+                result_tangent = self_t.masked_fill(mask, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def masked_fill__Scalar(input, mask, value):
+    """masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)"""
+    self_, mask_ = input._array, mask._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(MaskedFillBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+    try:
+        changed = kernels_indexing.masked_fill(self_, mask_, value)
+    except REFUSALS as error:
+        raise refusal(error, 'masked_fill', self_, mask_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.masked_fill(mask, 0)
+                result_tangent = self_t.masked_fill(mask, 0)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def masked_fill_Tensor(input, mask, value, *, out=None):
+    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+    self_, mask_, value_ = input._array, mask._array, value._array
+    if out is not None:
+        return write_out(masked_fill_Tensor, (input, mask, value), out)
+    try:
+        result_ = kernels_indexing.masked_fill(self_, mask_, value_)
+    except REFUSALS as error:
+        raise refusal(error, 'masked_fill', self_, mask_, value_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
+            fn = new(MaskedFillBackward1)
+            fn.next_edges = (edge_self, edge_value)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.masked_fill(mask, value_t)
+                result_tangent = self_t.masked_fill(mask, value_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def masked_fill__Tensor(input, mask, value):
+    """masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)"""
+    self_, mask_, value_ = input._array, mask._array, value._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (value,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(MaskedFillBackward1)
+        fn.next_edges = (edge_self, edge_value)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+    try:
+        changed = kernels_indexing.masked_fill(self_, mask_, value_)
+    except REFUSALS as error:
+        raise refusal(error, 'masked_fill', self_, mask_, value_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.masked_fill(mask, value_t)
+                result_tangent = self_t.masked_fill(mask, value_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input

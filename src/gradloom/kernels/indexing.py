@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._dims import wrap_dim
+from ._numbers import number_as
+from ._select import select
 
 
 def gather(self, dim, index, sparse_grad=False):
@@ -63,3 +65,26 @@ def scatter_add(self, dim, index, src):
 
 def _part_of(values, index):
     return values if values.shape == index.shape else values[tuple(map(slice, index.shape))]
+
+
+def masked_fill(self, mask, value):
+    """`self` with a number (or 0-dim array) where a bool mask holds; the shapes broadcast.
+
+    Raises:
+        RuntimeError: for another mask, a value with dimensions, or a number that does not fit the dtype.
+    """
+    if mask.dtype.kind != "b":
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype "
+                           f"{_C_TYPES.get(mask.dtype.name, mask.dtype.name)}")
+    if value.__class__ is not np.ndarray:
+        value = number_as(value, self.dtype)
+    elif value.ndim:
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+                           "dimension(s).")
+    elif value.dtype.kind == "c" and self.dtype.kind != "c":
+        raise RuntimeError("value cannot be converted to a real type without overflow")
+    return select(mask, value.astype(self.dtype, copy=False), self)
+
+
+_C_TYPES = {"int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+            "float32": "float", "float64": "double"}
