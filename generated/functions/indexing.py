@@ -10,67 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.indexing import gather_backward
-
-
-class GatherBackward0(Node):
-    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
-
-    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
-    _saved_fields = ('self_sym_sizes', 'dim', 'index')
-    _raw_fields = ('index',)
-
-    def apply(fn, grads):
-        grad = grads[0]
-        if grad is None:
-            return (None,)
-        edges = fn.next_edges
-        # self: gather_backward(grad, self.sym_sizes(), dim, index)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_self = gather_backward(grad, self_sym_sizes, dim, index)
-        else:
-            grad_of_self = None
-        return (grad_of_self,)
-
-    def release_variables(fn):
-        fn.saved_index = RELEASED
-
-
-class ScatterAddBackward0(Node):
-    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-
-    __slots__ = ('saved_dim', 'saved_index')
-    _saved_fields = ('dim', 'index')
-    _raw_fields = ('index',)
-
-    def apply(fn, grads):
-        grad = grads[0]
-        if grad is None:
-            return (None, None)
-        edges = fn.next_edges
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
-        # src: grad.gather(dim, index)
-        if edges[1] is not NO_EDGE:
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_src = grad.gather(dim, index)
-        else:
-            grad_of_src = None
-        return (grad_of_self, grad_of_src,)
-
-    def release_variables(fn):
-        fn.saved_index = RELEASED
+from gradloom.formulas.indexing import gather_backward, index_add_source_backward, index_backward, index_put_self_backward, index_select_backward
 
 
 class MaskedFillBackward0(Node):
@@ -131,3 +71,281 @@ class MaskedFillBackward1(Node):
 
     def release_variables(fn):
         fn.saved_mask = RELEASED
+
+
+class IndexBackward0(Node):
+    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'indices')
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: index_backward(grad, self.sym_sizes(), indices)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_self = index_backward(grad, self_sym_sizes, indices)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class IndexAddBackward0(Node):
+    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index', 'saved_source_dim', 'saved_alpha')
+    _saved_fields = ('dim', 'index', 'source_dim', 'alpha')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # source: index_add_source_backward(grad, dim, index, source.dim(), alpha)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            source_dim = fn.saved_source_dim
+            alpha = fn.saved_alpha
+            grad_of_source = index_add_source_backward(grad, dim, index, source_dim, alpha)
+        else:
+            grad_of_source = None
+        return (grad_of_self, grad_of_source,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class IndexPutBackward0(Node):
+    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+
+    __slots__ = ('saved_indices', 'saved_values', 'saved_accumulate')
+    _saved_fields = ('indices', 'values', 'accumulate')
+    _raw_fields = ('indices', 'values')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: index_put_self_backward(grad, indices, values, accumulate)
+        if edges[0] is not NO_EDGE:
+            indices = unpack_list(fn.saved_indices, fn)
+            values = fn.saved_values
+            if values._vc is not None:
+                values = unpack(values, fn)
+            accumulate = fn.saved_accumulate
+            grad_of_self = index_put_self_backward(grad, indices, values, accumulate)
+        else:
+            grad_of_self = None
+        # values: index(grad, indices)
+        if edges[1] is not NO_EDGE:
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_values = ops.index(grad, indices)
+        else:
+            grad_of_values = None
+        return (grad_of_self, grad_of_values,)
+
+    def release_variables(fn):
+        fn.saved_indices = fn.saved_values = RELEASED
+
+
+class IndexPutImplBackward0(Node):
+    """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)"""
+
+    __slots__ = ('saved_indices', 'saved_values', 'saved_accumulate')
+    _saved_fields = ('indices', 'values', 'accumulate')
+    _raw_fields = ('indices', 'values')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: index_put_self_backward(grad, indices, values, accumulate)
+        if edges[0] is not NO_EDGE:
+            indices = unpack_list(fn.saved_indices, fn)
+            values = fn.saved_values
+            if values._vc is not None:
+                values = unpack(values, fn)
+            accumulate = fn.saved_accumulate
+            grad_of_self = index_put_self_backward(grad, indices, values, accumulate)
+        else:
+            grad_of_self = None
+        # values: index(grad, indices)
+        if edges[1] is not NO_EDGE:
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_values = ops.index(grad, indices)
+        else:
+            grad_of_values = None
+        return (grad_of_self, grad_of_values,)
+
+    def release_variables(fn):
+        fn.saved_indices = fn.saved_values = RELEASED
+
+
+class IndexSelectBackward0(Node):
+    """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
+    _saved_fields = ('self_sym_sizes', 'dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: index_select_backward(grad, self.sym_sizes(), dim, index)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = index_select_backward(grad, self_sym_sizes, dim, index)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class GatherBackward0(Node):
+    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
+    _saved_fields = ('self_sym_sizes', 'dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: gather_backward(grad, self.sym_sizes(), dim, index)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = gather_backward(grad, self_sym_sizes, dim, index)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class ScatterBackward0(Node):
+    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.scatter(dim, index, 0)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = grad.scatter(dim, index, 0)
+        else:
+            grad_of_self = None
+        # src: grad.gather(dim, index)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_src = grad.gather(dim, index)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class ScatterBackward1(Node):
+    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.scatter(dim, index, 0)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = grad.scatter(dim, index, 0)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class ScatterAddBackward0(Node):
+    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # src: grad.gather(dim, index)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_src = grad.gather(dim, index)
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED

@@ -26,15 +26,544 @@ from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
     factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
+from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.generated.functions.indexing import (
     GatherBackward0,
+    IndexAddBackward0,
+    IndexBackward0,
+    IndexPutBackward0,
+    IndexPutImplBackward0,
+    IndexSelectBackward0,
     MaskedFillBackward0,
     MaskedFillBackward1,
     ScatterAddBackward0,
+    ScatterBackward0,
+    ScatterBackward1,
 )
 
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
+
+
+def masked_fill_Scalar(input, mask, value, *, out=None):
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    self_, mask_ = input._array, mask._array
+    if out is not None:
+        return write_out(masked_fill_Scalar, (input, mask, value), out)
+    result_ = kernels_indexing.masked_fill(self_, mask_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaskedFillBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.masked_fill(mask, 0)
+                result_tangent = self_t.masked_fill(mask, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def masked_fill__Scalar(self, mask, value):
+    """masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)"""
+    self_, mask_ = self._array, mask._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(MaskedFillBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    kernels_indexing.masked_fill_(self_, mask_, value)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.masked_fill(mask, 0)
+                result_tangent = self_t.masked_fill(mask, 0)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def masked_fill_Tensor(input, mask, value, *, out=None):
+    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+    self_, mask_, value_ = input._array, mask._array, value._array
+    if out is not None:
+        return write_out(masked_fill_Tensor, (input, mask, value), out)
+    result_ = kernels_indexing.masked_fill(self_, mask_, value_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
+            fn = new(MaskedFillBackward1)
+            fn.next_edges = (edge_self, edge_value)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.masked_fill(mask, value_t)
+                result_tangent = self_t.masked_fill(mask, value_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def masked_fill__Tensor(self, mask, value):
+    """masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)"""
+    self_, mask_, value_ = self._array, mask._array, value._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (value,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_value = value._edge or gradient_edge(value)
+        records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(MaskedFillBackward1)
+        fn.next_edges = (edge_self, edge_value)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        value_t = value._tangent
+    kernels_indexing.masked_fill_(self_, mask_, value_)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.masked_fill(mask, value_t)
+                result_tangent = self_t.masked_fill(mask, value_t)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def index_Tensor(input, indices, *, out=None):
+    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    self_, indices_ = input._array, [None if t is None else t._array for t in indices]
+    if out is not None:
+        return write_out(index_Tensor, (input, indices), out)
+    result_ = kernels_indexing.index(self_, indices_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(IndexBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_indices = save_list(indices)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.index_Tensor(self_t, indices)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING, out=None):
+    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    try:
+        self_, index_, source_ = input._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_ADD(input, dim, index, source, alpha=alpha, axis=axis, out=out)
+    if dim.__class__ is not int or alpha.__class__ not in NUMBERS or axis is not MISSING:
+        return _INDEX_ADD(input, dim, index, source, alpha=alpha, axis=axis, out=out)
+    if out is not None:
+        return write_out(index_add, (input, dim, index, source), out, alpha=alpha)
+    result_ = kernels_indexing.index_add(self_, dim, index_, source_, alpha)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_source = source._edge or gradient_edge(source)
+        if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            needs_source = edge_source is not NO_EDGE
+            fn = new(IndexAddBackward0)
+            fn.next_edges = (edge_self, edge_source)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
+            fn.saved_source_dim = source.dim()
+            fn.saved_alpha = alpha
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        source_t = source._tangent
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
+                result_tangent = ops.index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_INDEX_ADD = GuardedOverload("index_add", ((
+    'index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor? out=None)',
+    index_add,
+),))
+
+
+def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING):
+    """index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)"""
+    try:
+        self_, index_, source_ = self._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_ADD_(self, dim, index, source, alpha=alpha, axis=axis)
+    if dim.__class__ is not int or alpha.__class__ not in NUMBERS or axis is not MISSING:
+        return _INDEX_ADD_(self, dim, index, source, alpha=alpha, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (source,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_source = source._edge or gradient_edge(source)
+        records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        needs_source = edge_source is not NO_EDGE
+        fn = new(IndexAddBackward0)
+        fn.next_edges = (edge_self, edge_source)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
+        fn.saved_source_dim = source.dim()
+        fn.saved_alpha = alpha
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        source_t = source._tangent
+    kernels_indexing.index_add_(self_, dim, index_, source_, alpha)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
+                result_tangent = ops.index_add(self_t, dim, index, maybe_multiply(source_t, alpha))
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_INDEX_ADD_ = GuardedOverload("index_add_", ((
+    'index_add_(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)',
+    index_add_,
+),))
+
+
+def index_put(input, indices, values, accumulate, *, out=None):
+    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    if out is not None:
+        return write_out(index_put, (input, indices, values, accumulate), out)
+    result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_values = values._edge or gradient_edge(values)
+        if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
+            needs_self = edge_self is not NO_EDGE
+            fn = new(IndexPutBackward0)
+            fn.next_edges = (edge_self, edge_values)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_indices = save_list(indices)
+            fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
+            fn.saved_accumulate = accumulate
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        values_t = values._tangent
+        if self_t is not None or values_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if values_t is None:
+                    values_t = zeros_for(values)
+                # result: self_t.index_put(indices, values_t, accumulate)
+                result_tangent = self_t.index_put(indices, values_t, accumulate)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def index_put_(input, indices, values, accumulate):
+    """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)"""
+    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (values,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_values = values._edge or gradient_edge(values)
+        records = (edge_self is not NO_EDGE or edge_values is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        fn = new(IndexPutBackward0)
+        fn.next_edges = (edge_self, edge_values)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_indices = save_list(indices)
+        fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
+        fn.saved_accumulate = accumulate
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        values_t = values._tangent
+    kernels_indexing.index_put_(self_, indices_, values_, accumulate)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or values_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if values_t is None:
+                    values_t = zeros_for(values)
+                # result: self_t.index_put(indices, values_t, accumulate)
+                result_tangent = self_t.index_put(indices, values_t, accumulate)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def _index_put_impl_(input, indices, values, accumulate, unsafe):
+    """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)"""
+    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (values,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_values = values._edge or gradient_edge(values)
+        records = (edge_self is not NO_EDGE or edge_values is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        needs_self = edge_self is not NO_EDGE
+        fn = new(IndexPutImplBackward0)
+        fn.next_edges = (edge_self, edge_values)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_indices = save_list(indices)
+        fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
+        fn.saved_accumulate = accumulate
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        values_t = values._tangent
+    kernels_indexing.index_put_(self_, indices_, values_, accumulate, unsafe)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or values_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if values_t is None:
+                    values_t = zeros_for(values)
+                # result: self_t.index_put(indices, values_t, accumulate)
+                result_tangent = self_t.index_put(indices, values_t, accumulate)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+    """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    try:
+        self_, index_ = input._array, index._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_SELECT(input, dim, index, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _INDEX_SELECT(input, dim, index, axis=axis, out=out)
+    if out is not None:
+        return write_out(index_select, (input, dim, index), out)
+    result_ = kernels_indexing.index_select(self_, dim, index_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(IndexSelectBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.index_select(self_t, dim, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_INDEX_SELECT = GuardedOverload("index_select", ((
+    'index_select(Tensor self, int dim, Tensor index, *, Tensor? out=None)',
+    index_select,
+),))
 
 
 def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING, out=None):
@@ -90,6 +619,236 @@ _GATHER = GuardedOverload("gather", ((
     'gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor? out=None)',
     gather,
 ),))
+
+
+def scatter_src(input, dim, index, src, *, out=None):
+    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    self_, index_, src_ = input._array, index._array, src._array
+    if out is not None:
+        return write_out(scatter_src, (input, dim, index, src), out)
+    result_ = kernels_indexing.scatter(self_, dim, index_, src_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(ScatterBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: self_t.scatter(dim, index, src_t)
+                result_tangent = self_t.scatter(dim, index, src_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def scatter__src(self, dim, index, src):
+    """scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)"""
+    self_, index_, src_ = self._array, index._array, src._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (src,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_src = src._edge or gradient_edge(src)
+        records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(ScatterBackward0)
+        fn.next_edges = (edge_self, edge_src)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        src_t = src._tangent
+    kernels_indexing.scatter_(self_, dim, index_, src_)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: self_t.scatter(dim, index, src_t)
+                result_tangent = self_t.scatter(dim, index, src_t)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def scatter_value(input, dim, index, value, *, out=None):
+    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    self_, index_ = input._array, index._array
+    if out is not None:
+        return write_out(scatter_value, (input, dim, index, value), out)
+    result_ = kernels_indexing.scatter_value(self_, dim, index_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ScatterBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.scatter(dim, index, 0)
+                result_tangent = self_t.scatter(dim, index, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def scatter__value(self, dim, index, value):
+    """scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)"""
+    self_, index_ = self._array, index._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(ScatterBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    kernels_indexing.scatter_value_(self_, dim, index_, value)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.scatter(dim, index, 0)
+                result_tangent = self_t.scatter(dim, index, 0)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def scatter_reduce(input, dim, index, src, reduce, *, out=None):
+    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    self_, index_, src_ = input._array, index._array, src._array
+    if out is not None:
+        return write_out(scatter_reduce, (input, dim, index, src, reduce), out)
+    result_ = kernels_indexing.scatter_operation(self_, dim, index_, src_, reduce)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("scatter.reduce", (input, index, src,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def scatter__reduce(self, dim, index, src, reduce):
+    """scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)"""
+    self_, index_, src_ = self._array, index._array, src._array
+    flags = state.flags
+    if self._edge is None and not flags & GRAD_OFF:
+        check_inplace(self)
+    kernels_indexing.scatter_operation_(self_, dim, index_, src_, reduce)
+    bump_version(self)
+    return self
+
+
+def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
+    """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
+    self_, index_ = input._array, index._array
+    if out is not None:
+        return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out)
+    result_ = kernels_indexing.scatter_operation(self_, dim, index_, value, reduce)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if not flags & GRAD_OFF:
+        not_implemented_history("scatter.value_reduce", (input, index,), (result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def scatter__value_reduce(self, dim, index, value, reduce):
+    """scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)"""
+    self_, index_ = self._array, index._array
+    flags = state.flags
+    if self._edge is None and not flags & GRAD_OFF:
+        check_inplace(self)
+    kernels_indexing.scatter_operation_(self_, dim, index_, value, reduce)
+    bump_version(self)
+    return self
 
 
 def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING, out=None):
@@ -153,22 +912,22 @@ _SCATTER_ADD = GuardedOverload("scatter_add", ((
 ),))
 
 
-def scatter_add_(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
+def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
     """scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)"""
     try:
-        self_, index_, src_ = input._array, index._array, src._array
+        self_, index_, src_ = self._array, index._array, src._array
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _SCATTER_ADD_(input, dim, index, src, axis=axis)
+        return _SCATTER_ADD_(self, dim, index, src, axis=axis)
     if dim.__class__ is not int or axis is not MISSING:
-        return _SCATTER_ADD_(input, dim, index, src, axis=axis)
+        return _SCATTER_ADD_(self, dim, index, src, axis=axis)
     flags = state.flags
     records = False
     if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, (src,))
-        edge_self = input._edge or gradient_edge(input)
+        if self._edge is None:
+            check_inplace(self, (src,))
+        edge_self = self._edge or gradient_edge(self)
         edge_src = src._edge or gradient_edge(src)
         records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if records:
@@ -182,26 +941,26 @@ def scatter_add_(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = self._tangent
         src_t = src._tangent
-    write_inplace(self_, kernels_indexing.scatter_add(self_, dim, index_, src_))
-    bump_version(input)
+    kernels_indexing.scatter_add_(self_, dim, index_, src_)
+    bump_version(self)
     if records:
-        rebase_history(input, fn)
+        rebase_history(self, fn)
     if flags & FORWARD_AD:
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
                 if self_t is None:
-                    self_t = zeros_for(input)
+                    self_t = zeros_for(self)
                 if src_t is None:
                     src_t = zeros_for(src)
                 # result: scatter_add(self_t, dim, index, src_t)
                 result_tangent = ops.scatter_add(self_t, dim, index, src_t)
             finally:
                 state.flags = flags
-            update_tangent(input, result_tangent)
-    return input
+            update_tangent(self, result_tangent)
+    return self
 
 
 _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
@@ -210,15 +969,17 @@ _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
 ),))
 
 
-def masked_fill_Scalar(input, mask, value, *, out=None):
-    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
-    self_, mask_ = input._array, mask._array
-    if out is not None:
-        return write_out(masked_fill_Scalar, (input, mask, value), out)
+def nonzero(input, *, out=None):
+    """nonzero(Tensor self) -> Tensor"""
     try:
-        result_ = kernels_indexing.masked_fill(self_, mask_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'masked_fill', self_, mask_) from None
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NONZERO(input, out=out)
+    if out is not None:
+        return write_out(nonzero, (input,), out)
+    result_ = kernels_indexing.nonzero(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -226,163 +987,12 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
-    if not flags & GRAD_OFF:
-        edge_self = input._edge or gradient_edge(input)
-        if edge_self is not NO_EDGE:
-            fn = new(MaskedFillBackward0)
-            fn.next_edges = (edge_self,)
-            fn.sequence_nr = next_sequence_nr()
-            fn.hooks = None
-            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
-                remember(fn)
-            fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
-    if flags & FORWARD_AD:
-        self_t = input._tangent
-        if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
-            try:
-                # result: self_t.masked_fill(mask, 0)
-                result_tangent = self_t.masked_fill(mask, 0)
-            finally:
-                state.flags = flags
-            set_tangent(result, result_tangent)
     if flags & INFERENCE:
         mark_inference((result,))
     return result
 
 
-def masked_fill__Scalar(input, mask, value):
-    """masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)"""
-    self_, mask_ = input._array, mask._array
-    flags = state.flags
-    records = False
-    if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, ())
-        edge_self = input._edge or gradient_edge(input)
-        records = edge_self is not NO_EDGE
-    if records:
-        fn = new(MaskedFillBackward0)
-        fn.next_edges = (edge_self,)
-        fn.sequence_nr = next_sequence_nr()
-        fn.hooks = None
-        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-        if flags & ANOMALY:
-            remember(fn)
-    if flags & FORWARD_AD:
-        self_t = input._tangent
-    try:
-        changed = kernels_indexing.masked_fill(self_, mask_, value)
-    except REFUSALS as error:
-        raise refusal(error, 'masked_fill', self_, mask_) from None
-    write_inplace(self_, changed)
-    bump_version(input)
-    if records:
-        rebase_history(input, fn)
-    if flags & FORWARD_AD:
-        if self_t is not None:
-            state.flags = flags & ~FORWARD_AD
-            try:
-                # result: self_t.masked_fill(mask, 0)
-                result_tangent = self_t.masked_fill(mask, 0)
-            finally:
-                state.flags = flags
-            update_tangent(input, result_tangent)
-    return input
-
-
-def masked_fill_Tensor(input, mask, value, *, out=None):
-    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
-    self_, mask_, value_ = input._array, mask._array, value._array
-    if out is not None:
-        return write_out(masked_fill_Tensor, (input, mask, value), out)
-    try:
-        result_ = kernels_indexing.masked_fill(self_, mask_, value_)
-    except REFUSALS as error:
-        raise refusal(error, 'masked_fill', self_, mask_, value_) from None
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
-    result = new(Tensor)
-    result._array = result_
-    result._edge = NO_EDGE
-    result._vc = None
-    flags = state.flags
-    if not flags & GRAD_OFF:
-        edge_self = input._edge or gradient_edge(input)
-        edge_value = value._edge or gradient_edge(value)
-        if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
-            fn = new(MaskedFillBackward1)
-            fn.next_edges = (edge_self, edge_value)
-            fn.sequence_nr = next_sequence_nr()
-            fn.hooks = None
-            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
-                remember(fn)
-            fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
-    if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
-        if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
-            try:
-                if self_t is None:
-                    self_t = zeros_for(input)
-                if value_t is None:
-                    value_t = zeros_for(value)
-                # result: self_t.masked_fill(mask, value_t)
-                result_tangent = self_t.masked_fill(mask, value_t)
-            finally:
-                state.flags = flags
-            set_tangent(result, result_tangent)
-    if flags & INFERENCE:
-        mark_inference((result,))
-    return result
-
-
-def masked_fill__Tensor(input, mask, value):
-    """masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)"""
-    self_, mask_, value_ = input._array, mask._array, value._array
-    flags = state.flags
-    records = False
-    if not flags & GRAD_OFF:
-        if input._edge is None:
-            check_inplace(input, (value,))
-        edge_self = input._edge or gradient_edge(input)
-        edge_value = value._edge or gradient_edge(value)
-        records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
-    if records:
-        fn = new(MaskedFillBackward1)
-        fn.next_edges = (edge_self, edge_value)
-        fn.sequence_nr = next_sequence_nr()
-        fn.hooks = None
-        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-        if flags & ANOMALY:
-            remember(fn)
-    if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
-    try:
-        changed = kernels_indexing.masked_fill(self_, mask_, value_)
-    except REFUSALS as error:
-        raise refusal(error, 'masked_fill', self_, mask_, value_) from None
-    write_inplace(self_, changed)
-    bump_version(input)
-    if records:
-        rebase_history(input, fn)
-    if flags & FORWARD_AD:
-        if self_t is not None or value_t is not None:
-            state.flags = flags & ~FORWARD_AD
-            try:
-                if self_t is None:
-                    self_t = zeros_for(input)
-                if value_t is None:
-                    value_t = zeros_for(value)
-                # result: self_t.masked_fill(mask, value_t)
-                result_tangent = self_t.masked_fill(mask, value_t)
-            finally:
-                state.flags = flags
-            update_tangent(input, result_tangent)
-    return input
+_NONZERO = GuardedOverload("nonzero", ((
+    'nonzero(Tensor self, *, Tensor? out=None)',
+    nonzero,
+),))

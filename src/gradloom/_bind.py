@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _operators, conversions
+from . import _operators, conversions, indexing
 from . import dtype as dtypes
 from .device import (channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format,
                      strided)
@@ -36,12 +36,13 @@ def bind() -> dict:
         if operator in operators:
             setattr(Tensor, name, property(operators[operator]))
     conversions.bind(Tensor)
+    indexing.bind(Tensor)
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS if name not in _INTERNAL}
 
 
 # Operators that PyTorch keeps out of its main namespace, because Python has other ways of saying them.
-_INTERNAL = ("alias", "slice")
+_INTERNAL = ("alias", "index", "slice")
 
 
 # Attribute of tensors -> the operator that computes it.

@@ -1,0 +1,83 @@
+"""What indexing kernels ask of an index along one dimension, with PyTorch's errors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, scalar_type_name
+from ._dims import wrap_dim
+from ._overlap import check_no_internal_overlap
+
+
+def type_name(array) -> str:
+    """The name of an array's dtype in PyTorch's messages, as Float."""
+    return scalar_type_name(TYPE_OF[array.dtype])
+
+
+def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
+    """Raise `error` unless 0 <= index < n everywhere."""
+    if index.size:
+        low, high = index.min(), index.max()
+        if low < 0 or high >= n:
+            raise error(f"index {low if low < 0 else high} is out of bounds for dimension {axis} with size {n}")
+
+
+def along(name: str, self, dim: int, index, src=None):
+    """Check the arguments of gather and the scatters.
+
+    Args:
+        name: gather or scatter.
+        self: the array that is read from or written to.
+        index: integers, of as many dimensions as `self`, no larger than it outside `dim` (nor than `src` anywhere).
+        src: the values of a scatter.
+
+    Returns:
+        `self`, `index` and `src` with at least one dimension, `src` as small as the index; and the axis.
+
+    Raises:
+        RuntimeError, IndexError: in PyTorch's words.
+    """
+    axis = wrap_dim(dim, self.ndim)
+    if index.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if src is not None and src.dtype is not self.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if index.size:
+        _check_shapes(name, self, axis, index, src)
+    flat, places, values = (x if x is None or x.ndim else x.reshape(1) for x in (self, index, src))
+    if index.size:
+        check_range(places, flat.shape[axis], axis)
+    if values is not None and values.shape != places.shape:
+        values = values[tuple(map(slice, places.shape))]
+    return flat, places, values, axis
+
+
+def _check_shapes(name, self, axis, index, src):
+    ndim = max(self.ndim, 1)
+    if max(index.ndim, 1) != ndim:
+        whose = "input" if name == "gather" else "self"
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {whose} tensor")
+    if src is not None and max(src.ndim, 1) != ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    ours, shape = self.shape or (1,), index.shape or (1,)
+    too_large = any(n > m for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis)
+    if name == "gather":
+        if too_large:
+            i = next(i for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis and n > m)
+            raise RuntimeError(f"Size does not match at dimension {i} expected index {list(shape)} to be no larger than "
+                               f"self {list(ours)} apart from dimension {axis}")
+    elif too_large or src is not None and any(n > m for n, m in zip(shape, src.shape or (1,), strict=True)):
+        beyond = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
+        raise RuntimeError(f"Expected index {list(shape)} to be no larger than self {list(ours)} apart from dimension "
+                           f"{axis}{beyond}")
+
+
+def writable(self):
+    """The array itself, if each of its elements has memory of its own.
+
+    Raises:
+        RuntimeError: otherwise.
+    """
+    if 0 in self.strides:
+        check_no_internal_overlap(self)
+    return self

@@ -1,0 +1,146 @@
+"""Indexing by several tensors at once: reading, writing, and adding where places occur more than once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._accumulate import add_rows, workspace
+from ._index_checks import type_name, writable
+
+_every = slice(None)
+
+
+def index(self, indices):
+    """The elements that integer and bool arrays point to; None stands for a whole dimension. A copy."""
+    key = _key(self, indices)
+    try:
+        if len(key) and key[-1].__class__ is np.ndarray and key[-1].dtype.kind != "b" and self.flags.c_contiguous and (
+                all([k is _every for k in key[:-1]])):
+            return self.take(key[-1], axis=len(key) - 1)
+        out = self[tuple(key)]
+    except IndexError:
+        raise _explained(self, key) from None
+    if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
+        return np.array(out)
+    return np.ascontiguousarray(out) if self.flags.c_contiguous and not out.flags.c_contiguous else out
+
+
+def index_put(self, indices, values, accumulate=False):
+    """A copy of `self` with `values` where the indices point to, or added there."""
+    return index_put_(self.copy("K"), indices, values, accumulate)
+
+
+def index_put_(self, indices, values, accumulate=False, unsafe=False):
+    """`index_put` in place.
+
+    Raises:
+        RuntimeError: if the dtypes differ, or `values` do not broadcast.
+        IndexError: as `index`.
+    """
+    if values.dtype is not self.dtype:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
+                           f"destination and {type_name(values)} for the source.")
+    key = _key(writable(self), indices)
+    if np.may_share_memory(self, values):
+        values = values.copy()
+    try:
+        if accumulate and any([k.__class__ is np.ndarray and k.dtype.kind != "b" for k in key]):
+            _accumulate(self, key, values)
+        elif accumulate:
+            self[tuple(key)] += values
+        else:
+            self[tuple(key)] = values
+    except IndexError:
+        raise _explained(self, key) from None
+    except ValueError:
+        shape = self[tuple(key)].shape
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                           f"result of shape {list(shape)}") from None
+    return self
+
+
+def _key(self, indices):
+    """The indices as NumPy takes them: integer and bool arrays, and slices.
+
+    Raises:
+        IndexError: for other dtypes, too many dimensions, and masks of another shape.
+    """
+    key, dim = [], 0
+    for position, found in enumerate(indices):
+        if found is None:
+            key.append(_every)
+            dim += 1
+            continue
+        kind = found.dtype
+        if kind == np.uint8:
+            import warnings
+            warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                          UserWarning, stacklevel=6)
+            found = found.astype(bool)
+        elif kind.kind != "b" and kind != np.int64 and kind != np.int32:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if found.dtype.kind == "b":
+            if found.shape != self.shape[dim:dim + found.ndim]:
+                raise IndexError(f"The shape of the mask {list(found.shape)} at index "
+                                 f"{_differing(found.shape, self.shape[dim:])} does not match the shape of the indexed "
+                                 f"tensor {list(self.shape)} at index {dim + _differing(found.shape, self.shape[dim:])}")
+            dim += found.ndim
+        else:
+            dim += 1
+        key.append(found)
+    if dim > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
+    return key
+
+
+def _differing(mask, shape):
+    return next((i for i, n in enumerate(mask) if i >= len(shape) or n != shape[i]), 0)
+
+
+def _explained(self, key):
+    """PyTorch's error for indices that NumPy refused."""
+    dim, arrays = 0, []
+    for found in key:
+        if found is not _every and found.dtype.kind != "b":
+            n = self.shape[dim]
+            bad = found[(found < -n) | (found >= n)]
+            if bad.size:
+                return IndexError(f"index {bad[0]} is out of bounds for dimension 0 with size {n}")
+        if found is not _every:
+            arrays.append(found if found.dtype.kind != "b" else found.nonzero()[0])
+            dim += found.ndim - 1 if found.dtype.kind == "b" else 0
+        dim += 1
+    shapes = ", ".join([str(list(a.shape)) for a in arrays])
+    return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
+
+
+def _accumulate(self, key, values):
+    """Add `values` at places that may be repeated. See Note [Repeated places]."""
+    shape = self[tuple(key)].shape
+    values = np.broadcast_to(values, shape)
+    axes, arrays, dim = [], [], 0
+    for found in key:
+        parts = [] if found is _every else [found] if found.dtype.kind != "b" else found.nonzero()
+        arrays += parts
+        axes += range(dim, dim + len(parts))
+        dim += max(len(parts), 1)
+    arrays = np.broadcast_arrays(*arrays)
+    count = arrays[0].ndim
+    if axes == list(range(axes[0], axes[0] + len(axes))):  # neighbours: their dimensions are where the first was
+        values = np.moveaxis(values, range(axes[0], axes[0] + count), range(count))
+    moved = self.transpose(axes + [d for d in range(self.ndim) if d not in axes])
+    work = workspace(moved)
+    places = np.zeros(arrays[0].shape, np.int64)
+    for array, axis in zip(arrays, axes, strict=True):
+        n = self.shape[axis]
+        places *= n
+        places += np.where(array < 0, array + n, array)
+    rows = 1
+    for axis in axes:
+        rows *= self.shape[axis]
+    width = work.size // rows if rows else 0
+    if width:
+        add_rows(work.reshape(rows, width), places.reshape(-1),
+                 values.astype(work.dtype, copy=False).reshape(places.size, width))
+    if work is not moved:
+        moved[...] = work

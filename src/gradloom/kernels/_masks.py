@@ -1,0 +1,65 @@
+"""Kernels with masks, and the places where something is not zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernel_errors import size_mismatch
+from ._index_checks import type_name, writable
+from ._numbers import number_as
+from ._select import select
+
+_C_NAMES = {"float32": "float", "float64": "double", "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
+            "int32": "int", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+
+
+def masked_fill(self, mask, value):
+    """`self`, broadcast with `mask`, with a number (or 0-dim array) where the mask holds.
+
+    Raises:
+        RuntimeError: for another mask, a value with dimensions, or a number that does not fit the dtype.
+    """
+    number = _fill_value(self, mask, value)
+    if mask.shape != self.shape:
+        _check_broadcast(self, mask)
+    return select(mask, number, self)
+
+
+def masked_fill_(self, mask, value):
+    """`masked_fill` in place."""
+    number = _fill_value(self, mask, value)
+    if mask.shape != self.shape:
+        _check_broadcast(self, mask)
+        if np.broadcast_shapes(self.shape, mask.shape) != self.shape:
+            raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                               f"{list(np.broadcast_shapes(self.shape, mask.shape))}")
+    np.copyto(writable(self), number, where=mask)
+    return self
+
+
+def _fill_value(self, mask, value):
+    if mask.dtype.kind != "b":
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype "
+                           f"{_C_NAMES.get(mask.dtype.name, mask.dtype.name)}")
+    if value.__class__ is not np.ndarray:
+        return number_as(value, self.dtype)
+    if value.ndim:
+        raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")
+    if value.dtype.kind == "c" and self.dtype.kind != "c":
+        return number_as(complex(value), self.dtype)
+    return value.astype(self.dtype, copy=False)
+
+
+def _check_broadcast(self, mask):
+    text = size_mismatch([self.shape, mask.shape])
+    if text:
+        raise RuntimeError(text)
+
+
+def nonzero(self):
+    """The places of the elements that are not zero: (count, dimensions)."""
+    if not self.ndim:
+        return np.zeros((int(bool(self)), 0), np.int64)
+    return np.ascontiguousarray(np.argwhere(self).astype(np.int64, copy=False))
