@@ -478,6 +478,11 @@ def test_an_inplace_entry_of_its_own_is_a_node_of_its_own(load):
     assert found["foo_"].info.forward[0].formula == "self_t.zero_()"
 
 
+def test_a_node_may_be_called_otherwise(load):
+    text = f"- name: {BINARY}\n  self: grad\n  node: FooBackwards\n"
+    assert load(text, BINARY)["foo"].info.node == "FooBackwards"
+
+
 def test_a_copy_variant_has_a_node_of_its_own(load):
     view = "foo(Tensor(a) self) -> Tensor(a)"
     entry = f"- func: {view}\n  autogen: foo_copy\n  kernel: elementwise.foo\n"
