@@ -29,10 +29,10 @@ class AddBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # other: maybe_multiply(grad, alpha.conj())
+        # other: grad if alpha == 1 else grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = maybe_multiply(grad, alpha.conjugate())
+            grad_of_other = grad if alpha == 1 else grad * alpha.conjugate()
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)
@@ -54,10 +54,10 @@ class SubBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # other: maybe_multiply(-grad, alpha.conj())
+        # other: -grad if alpha == 1 else -grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = maybe_multiply(-grad, alpha.conjugate())
+            grad_of_other = -grad if alpha == 1 else -grad * alpha.conjugate()
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)

@@ -97,6 +97,8 @@ def relu(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -234,6 +236,8 @@ def threshold(input, threshold, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -352,6 +356,8 @@ def threshold_backward(grad_output, self, threshold):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -412,6 +418,8 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -524,6 +532,8 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -585,6 +595,8 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -696,6 +708,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self_or_result = self_or_result._edge or gradient_edge(self_or_result)
@@ -800,6 +814,8 @@ def celu(input, alpha=1.0, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -912,6 +928,8 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1019,6 +1037,8 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1090,6 +1110,8 @@ def _prelu_kernel(input, weight):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_weight = weight._edge or gradient_edge(weight)
@@ -1144,6 +1166,8 @@ def _prelu_kernel_backward(grad_output, self, weight):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1217,6 +1241,8 @@ def hardsigmoid(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1321,6 +1347,8 @@ def hardsigmoid_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1375,6 +1403,8 @@ def hardswish(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1475,6 +1505,8 @@ def hardswish_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1541,6 +1573,8 @@ def hardshrink(input, lambd=0.5, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1594,6 +1628,8 @@ def hardshrink_backward(grad_out, self, lambd):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_self = self._edge or gradient_edge(self)
@@ -1654,6 +1690,8 @@ def softshrink(input, lambd=0.5, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1707,6 +1745,8 @@ def softshrink_backward(grad_output, self, lambd):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1767,6 +1807,8 @@ def gelu(input, *, approximate='none', out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1882,6 +1924,8 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1947,6 +1991,8 @@ def silu(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2056,6 +2102,8 @@ def silu_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -2120,6 +2168,8 @@ def mish(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2224,6 +2274,8 @@ def mish_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -2290,6 +2342,8 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2344,6 +2398,8 @@ def softplus_backward(grad_output, self, beta, threshold):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -2420,6 +2476,8 @@ def log_sigmoid_forward(input):
     output = None if output_ is None else ops.wrap(output_)
     buffer = None if buffer_ is None else ops.wrap(buffer_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return log_sigmoid_forward_result((output, buffer))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2471,6 +2529,8 @@ def log_sigmoid_backward(grad_output, self, buffer):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -2529,6 +2589,8 @@ def glu(input, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2576,6 +2638,8 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -2647,6 +2711,8 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2693,6 +2759,8 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)
@@ -2744,6 +2812,8 @@ def _safe_softmax(input, dim, dtype):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2801,6 +2871,8 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2847,6 +2919,8 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)

@@ -64,6 +64,8 @@ def complex(real, imag, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_real = real._edge or gradient_edge(real)
         edge_imag = imag._edge or gradient_edge(imag)
@@ -123,6 +125,8 @@ def polar(abs, angle, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_abs = abs._edge or gradient_edge(abs)
         edge_angle = angle._edge or gradient_edge(angle)
@@ -185,6 +189,8 @@ def angle(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -255,6 +261,8 @@ def _conj(input):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -327,6 +335,8 @@ def _conj_physical(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:

@@ -50,6 +50,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight = weight._edge or gradient_edge(weight)
@@ -106,6 +108,8 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_input = input._edge or gradient_edge(input)
@@ -217,6 +221,8 @@ def im2col(input, kernel_size, dilation, padding, stride):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -259,6 +265,8 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:

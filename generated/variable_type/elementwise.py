@@ -161,6 +161,8 @@ def add(input, other, *, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -296,6 +298,8 @@ def sub(input, other, *, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -420,6 +424,8 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -469,6 +475,8 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -523,6 +531,8 @@ def mul(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -657,6 +667,8 @@ def div_Tensor(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -766,6 +778,8 @@ def div_Scalar(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -854,6 +868,8 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -966,6 +982,8 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1127,6 +1145,8 @@ def remainder_Scalar(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1213,6 +1233,8 @@ def remainder_Tensor(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -1348,6 +1370,8 @@ def fmod_Scalar(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1434,6 +1458,8 @@ def fmod_Tensor(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -1544,6 +1570,8 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1591,6 +1619,8 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_exponent = exponent._edge or gradient_edge(exponent)
@@ -1750,6 +1780,8 @@ def pow_Scalar(input, exponent, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_exponent = exponent._edge or gradient_edge(exponent)
         if edge_exponent is not NO_EDGE:
@@ -1805,6 +1837,8 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
@@ -1951,6 +1985,8 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
@@ -2095,6 +2131,8 @@ def sin(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2212,6 +2250,8 @@ def cos(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2329,6 +2369,8 @@ def tan(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2442,6 +2484,8 @@ def asin(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2559,6 +2603,8 @@ def acos(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2676,6 +2722,8 @@ def atan(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2793,6 +2841,8 @@ def sinh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2910,6 +2960,8 @@ def cosh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3027,6 +3079,8 @@ def tanh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3140,6 +3194,8 @@ def asinh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3257,6 +3313,8 @@ def acosh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3374,6 +3432,8 @@ def atanh(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3491,6 +3551,8 @@ def exp(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3604,6 +3666,8 @@ def exp2(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3717,6 +3781,8 @@ def expm1(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3830,6 +3896,8 @@ def log(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3947,6 +4015,8 @@ def log2(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4064,6 +4134,8 @@ def log10(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4181,6 +4253,8 @@ def log1p(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4298,6 +4372,8 @@ def sqrt(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4411,6 +4487,8 @@ def rsqrt(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4521,6 +4599,8 @@ def reciprocal(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4632,6 +4712,8 @@ def neg(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4755,6 +4837,8 @@ def abs(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4864,6 +4948,8 @@ def sgn(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4975,6 +5061,8 @@ def sign(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5078,6 +5166,8 @@ def floor(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5181,6 +5271,8 @@ def ceil(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5284,6 +5376,8 @@ def trunc(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5382,6 +5476,8 @@ def round(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5463,6 +5559,8 @@ def round_decimals(input, decimals, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5549,6 +5647,8 @@ def frac(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5654,6 +5754,8 @@ def erf(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5768,6 +5870,8 @@ def erfc(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5882,6 +5986,8 @@ def erfinv(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -5996,6 +6102,8 @@ def lgamma(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6110,6 +6218,8 @@ def digamma(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6219,6 +6329,8 @@ def polygamma(n, self, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
@@ -6333,6 +6445,8 @@ def mvlgamma(input, p, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6451,6 +6565,8 @@ def sigmoid(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6563,6 +6679,8 @@ def logit(input, eps=None, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6681,6 +6799,8 @@ def sinc(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6795,6 +6915,8 @@ def deg2rad(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -6903,6 +7025,8 @@ def rad2deg(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -7011,6 +7135,8 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -7115,6 +7241,8 @@ def frexp(input, *, out=None):
     mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
     exponent = None if exponent_ is None else ops.wrap(exponent_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return frexp_result((mantissa, exponent))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -8551,6 +8679,8 @@ def maximum(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -8616,6 +8746,8 @@ def minimum(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -8681,6 +8813,8 @@ def fmax(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -8746,6 +8880,8 @@ def fmin(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -8825,6 +8961,8 @@ def atan2(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -8958,6 +9096,8 @@ def hypot(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9089,6 +9229,8 @@ def copysign_Tensor(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9193,6 +9335,8 @@ def copysign_Scalar(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -9292,6 +9436,8 @@ def nextafter(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9605,6 +9751,8 @@ def xlogy_Tensor(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9713,6 +9861,8 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_other = other._edge or gradient_edge(other)
         if edge_other is not NO_EDGE:
@@ -9760,6 +9910,8 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -9859,6 +10011,8 @@ def logaddexp(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9924,6 +10078,8 @@ def logaddexp2(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -9989,6 +10145,8 @@ def ldexp(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -10112,6 +10270,8 @@ def lerp_Scalar(input, end, weight, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
@@ -10207,6 +10367,8 @@ def lerp_Tensor(input, end, weight, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
@@ -10330,6 +10492,8 @@ def clamp_Tensor(input, min, max, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
@@ -10450,6 +10614,8 @@ def clamp(input, min, max, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -10546,6 +10712,8 @@ def clamp_min(input, min, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -10640,6 +10808,8 @@ def clamp_min_Tensor(input, min, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_min = min._edge or gradient_edge(min)
@@ -10748,6 +10918,8 @@ def clamp_max(input, max, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -10842,6 +11014,8 @@ def clamp_max_Tensor(input, max, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_max = max._edge or gradient_edge(max)
@@ -10950,6 +11124,8 @@ def where_self(condition, self, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         edge_other = other._edge or gradient_edge(other)
@@ -10999,6 +11175,8 @@ def fill_Scalar(input, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -11041,6 +11219,8 @@ def fill_Tensor(input, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
@@ -11169,6 +11349,8 @@ def zero(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -11268,6 +11450,8 @@ def sigmoid_backward(grad_output, output):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)
@@ -11332,6 +11516,8 @@ def tanh_backward(grad_output, output):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)

@@ -58,6 +58,8 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -134,6 +136,8 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
@@ -222,6 +226,8 @@ def index_Tensor(input, indices, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -270,6 +276,8 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
@@ -385,6 +393,8 @@ def index_put(input, indices, values, accumulate, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_values = values._edge or gradient_edge(values)
@@ -531,6 +541,8 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -586,6 +598,8 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -634,6 +648,8 @@ def scatter_src(input, dim, index, src, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
@@ -724,6 +740,8 @@ def scatter_value(input, dim, index, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -871,6 +889,8 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)

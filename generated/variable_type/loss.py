@@ -79,6 +79,8 @@ def mse_loss(input, target, reduction=None, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
@@ -140,6 +142,8 @@ def mse_loss_backward(grad_output, self, target, reduction):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -230,6 +234,8 @@ def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
@@ -292,6 +298,8 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -364,6 +372,8 @@ def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
@@ -426,6 +436,8 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -498,6 +510,8 @@ def soft_margin_loss(input, target, reduction=None, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -552,6 +566,8 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -617,6 +633,8 @@ def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
@@ -679,6 +697,8 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -749,6 +769,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
@@ -814,6 +836,8 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None,
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -871,6 +895,8 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -954,6 +980,8 @@ def multilabel_margin_loss_forward(input, target, reduction):
     output = None if output_ is None else ops.wrap(output_)
     is_target = None if is_target_ is None else ops.wrap(is_target_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return multilabel_margin_loss_forward_result((output, is_target))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1009,6 +1037,8 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1226,6 +1256,8 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return nll_loss_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1282,6 +1314,8 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1356,6 +1390,8 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return nll_loss2d_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1412,6 +1448,8 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -1487,6 +1525,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_log_probs = log_probs._edge or gradient_edge(log_probs)
         if edge_log_probs is not NO_EDGE:
@@ -1518,6 +1558,8 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_log_probs = log_probs._edge or gradient_edge(log_probs)
         if edge_log_probs is not NO_EDGE:

@@ -65,6 +65,8 @@ def mm(input, mat2, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
@@ -133,6 +135,8 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat1 = mat1._edge or gradient_edge(mat1)
@@ -275,6 +279,8 @@ def bmm(input, mat2, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
@@ -337,6 +343,8 @@ def dot(input, tensor, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor = tensor._edge or gradient_edge(tensor)
@@ -399,6 +407,8 @@ def mv(input, vec, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_vec = vec._edge or gradient_edge(vec)
@@ -461,6 +471,8 @@ def vdot(input, other, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -525,6 +537,8 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat = mat._edge or gradient_edge(mat)
@@ -663,6 +677,8 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_vec1 = vec1._edge or gradient_edge(vec1)
@@ -802,6 +818,8 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
@@ -938,6 +956,8 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
@@ -1071,6 +1091,8 @@ def linalg_cross(input, other, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -1128,6 +1150,8 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_i1 = i1._edge or gradient_edge(i1)
         edge_i2 = i2._edge or gradient_edge(i2)

@@ -60,6 +60,8 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -104,6 +106,8 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -155,6 +159,8 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -199,6 +205,8 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -247,6 +255,8 @@ def _adaptive_avg_pool2d(input, output_size):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -290,6 +300,8 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -340,6 +352,8 @@ def adaptive_max_pool2d(input, output_size):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -384,6 +398,8 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -434,6 +450,8 @@ def max_unpool2d(input, indices, output_size):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -468,6 +486,8 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -512,6 +532,8 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -563,6 +585,8 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -607,6 +631,8 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -655,6 +681,8 @@ def _adaptive_avg_pool3d(input, output_size):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -698,6 +726,8 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -748,6 +778,8 @@ def adaptive_max_pool3d(input, output_size):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -792,6 +824,8 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
@@ -842,6 +876,8 @@ def max_unpool3d(input, indices, output_size, stride, padding):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:

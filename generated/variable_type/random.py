@@ -500,6 +500,8 @@ def bernoulli(input, generator, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -611,6 +613,8 @@ def bernoulli_p(input, p, generator):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -983,6 +987,8 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_mean = mean._edge or gradient_edge(mean)
         if edge_mean is not NO_EDGE:
@@ -1022,6 +1028,8 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_std = std._edge or gradient_edge(std)
         if edge_std is not NO_EDGE:
@@ -1061,6 +1069,8 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_mean = mean._edge or gradient_edge(mean)
         edge_std = std._edge or gradient_edge(std)
@@ -1125,6 +1135,8 @@ def poisson(input, generator):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1169,6 +1181,8 @@ def native_dropout(input, p, train):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         if edge_input is not NO_EDGE:
@@ -1222,6 +1236,8 @@ def native_dropout_backward(grad_output, mask, scale):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_mask = mask._edge or gradient_edge(mask)
@@ -1432,6 +1448,8 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1511,6 +1529,8 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)

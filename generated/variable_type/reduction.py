@@ -99,6 +99,8 @@ def sum(input, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -140,6 +142,8 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -183,6 +187,8 @@ def mean(input, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -225,6 +231,8 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -269,6 +277,8 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -320,6 +330,8 @@ def prod(input, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -363,6 +375,8 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -415,6 +429,8 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -464,6 +480,8 @@ def std_mean_correction(input, dim, correction, keepdim):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -525,6 +543,8 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -573,6 +593,8 @@ def var_mean_correction(input, dim, correction, keepdim):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -626,6 +648,8 @@ def amax(input, dim, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -670,6 +694,8 @@ def amin(input, dim, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -710,6 +736,8 @@ def aminmax(input, dim, keepdim, *, out=None):
     min = None if min_ is None else ops.wrap(min_)
     max = None if max_ is None else ops.wrap(max_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return aminmax_result((min, max))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -759,6 +787,8 @@ def max(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -797,6 +827,8 @@ def max_dim(input, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return max_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -840,6 +872,8 @@ def min(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -878,6 +912,8 @@ def min_dim(input, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return min_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1101,6 +1137,8 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1146,6 +1184,8 @@ def norm_Scalar(input, p, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1189,6 +1229,8 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1236,6 +1278,8 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1288,6 +1332,8 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1337,6 +1383,8 @@ def logsumexp(input, dim, keepdim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1388,6 +1436,8 @@ def cumsum(input, dim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1467,6 +1517,8 @@ def cumprod(input, dim, dtype, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1555,6 +1607,8 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return cummax_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1606,6 +1660,8 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return cummin_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1661,6 +1717,8 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1710,6 +1768,8 @@ def median(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1748,6 +1808,8 @@ def median_dim(input, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return median_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1791,6 +1853,8 @@ def nanmedian(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1829,6 +1893,8 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return nanmedian_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1868,6 +1934,8 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return kthvalue_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1907,6 +1975,8 @@ def mode(input, dim, keepdim, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return mode_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1987,6 +2057,8 @@ def dist(input, other, p=2, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
@@ -2070,6 +2142,8 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_x1 = x1._edge or gradient_edge(x1)
         edge_x2 = x2._edge or gradient_edge(x2)
@@ -2134,6 +2208,8 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2244,6 +2320,8 @@ def trace(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2501,6 +2579,8 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad = grad._edge or gradient_edge(grad)
         if edge_grad is not NO_EDGE:

@@ -155,6 +155,8 @@ def clone(input, memory_format, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -394,6 +396,8 @@ def alias_copy(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -477,6 +481,8 @@ def view_copy(input, size, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -549,6 +555,8 @@ def _unsafe_view(input, size):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -744,6 +752,8 @@ def expand_copy(input, size, implicit, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -853,6 +863,8 @@ def permute_copy(input, dims, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -952,6 +964,8 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1102,6 +1116,8 @@ def t_copy(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1412,6 +1428,8 @@ def squeeze_copy(input, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1491,6 +1509,8 @@ def squeeze_copy_dim(input, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1571,6 +1591,8 @@ def squeeze_copy_dims(input, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1780,6 +1802,8 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -1919,6 +1943,8 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2069,6 +2095,8 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2117,6 +2145,8 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
@@ -2200,6 +2230,8 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2244,6 +2276,8 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
@@ -2304,6 +2338,8 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2414,6 +2450,8 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2463,6 +2501,8 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
@@ -2585,6 +2625,8 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2634,6 +2676,8 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_grad_in = grad_in._edge or gradient_edge(grad_in)
         if edge_grad_in is not NO_EDGE:
@@ -2704,6 +2748,8 @@ def unbind_copy_int(input, dim, *, out=None):
         return write_out(unbind_copy_int, (input, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
     flags = state.flags
+    if flags == GRAD_OFF:
+        return tuple(results)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2776,6 +2822,8 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
         return write_out(split_copy_Tensor, (input, split_size, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
     flags = state.flags
+    if flags == GRAD_OFF:
+        return tuple(results)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2812,6 +2860,8 @@ def unsafe_split_Tensor(input, split_size, dim):
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split(self_, split_size, dim)]
     flags = state.flags
+    if flags == GRAD_OFF:
+        return tuple(results)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2886,6 +2936,8 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
         return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
+    if flags == GRAD_OFF:
+        return tuple(results)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -2922,6 +2974,8 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
+    if flags == GRAD_OFF:
+        return tuple(results)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3033,6 +3087,8 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
@@ -3089,6 +3145,8 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
@@ -3148,6 +3206,8 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
@@ -3205,6 +3265,8 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
@@ -3282,6 +3344,8 @@ def cat(tensors, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
@@ -3340,6 +3404,8 @@ def stack(tensors, dim, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
@@ -3383,6 +3449,8 @@ def block_diag(tensors, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
@@ -3491,6 +3559,8 @@ def repeat(self, repeats, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
@@ -3565,6 +3635,8 @@ def roll(input, shifts, dims, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3606,6 +3678,8 @@ def flip(input, dims, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3680,6 +3754,8 @@ def rot90(input, k, dims, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3728,6 +3804,8 @@ def tril(input, diagonal=0, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3830,6 +3908,8 @@ def triu(input, diagonal=0, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -3953,6 +4033,8 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4054,6 +4136,8 @@ def constant_pad_nd(input, pad, value, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4101,6 +4185,8 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4154,6 +4240,8 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -4207,6 +4295,8 @@ def channel_shuffle(input, groups, *, out=None):
     result._edge = NO_EDGE
     result._vc = None
     flags = state.flags
+    if flags == GRAD_OFF:
+        return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:

@@ -54,6 +54,8 @@ def sort(input, dim, descending, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return sort_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -92,6 +94,8 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return sort_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -161,6 +165,8 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return topk_result((values, indices))
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -204,6 +210,8 @@ def _unique(input, sorted=True, return_inverse=False):
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -241,6 +249,8 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -278,6 +288,8 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -308,6 +320,8 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -339,6 +353,8 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2)
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:

@@ -12,6 +12,10 @@ from .python_operators import bind_python_operators
 from .tensor import Tensor, wrapped_number
 
 
+# Methods that tensor.py writes out, for speed.
+_BY_HAND = frozenset(("conj",))
+
+
 def bind() -> dict:
     """Bind everything once.
 
@@ -31,7 +35,8 @@ def bind() -> dict:
     operators.update(namespaces.OVERLOADS)
     operators.update(namespaces.OPERATORS)
     for name, method in namespaces.METHODS.items():
-        setattr(Tensor, name, method)
+        if name not in _BY_HAND:
+            setattr(Tensor, name, method)
     for name, operator in _PROPERTIES.items():
         if operator in operators:
             setattr(Tensor, name, property(operators[operator]))

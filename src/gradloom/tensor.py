@@ -170,6 +170,10 @@ class Tensor(TensorBase):
 
     is_neg = is_inference_marked = is_conj
 
+    def conj(self):
+        """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
+        return _operators._conj(self) if self._array.dtype.kind == "c" else self
+
     def type(self, dtype=None, non_blocking=False):
         """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name)."""
         if dtype is None:

@@ -176,8 +176,9 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 metadata = following.input_metadata
                 if grad is not None:
                     array = grad._array
-                    if array.shape != metadata[nr + nr] or array.dtype is not metadata[nr + nr + 1]:
-                        grad = validate_gradient(grad, metadata[nr + nr], metadata[nr + nr + 1], node,
+                    at = nr + nr
+                    if array.shape != metadata[at] or array.dtype is not metadata[at + 1]:
+                        grad = validate_gradient(grad, metadata[at], metadata[at + 1], node,
                                                  node.next_edges.index((following, nr)))
                         array = grad._array
                 entry = pending[following]
