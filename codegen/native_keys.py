@@ -38,6 +38,7 @@ TYPE_PROMOTIONS = (
     "complex_to_float",
     "bool_to_long",
     "default_with_numbers",
+    "no_bool",
     "none",
 )
 

@@ -400,7 +400,8 @@ class Wrapper:
 
     @property
     def promotion(self) -> str:
-        return "promote_to_float" if self.native.type_promotion == "int_to_float" else "promote"
+        return {"int_to_float": "promote_to_float", "no_bool": "promote_numbers"}.get(
+            self.native.type_promotion or "", "promote")
 
     @property
     def dtypes_differ(self) -> str:

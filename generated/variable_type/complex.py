@@ -20,7 +20,7 @@ from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
-from gradloom.promotion import default_float, promote, promote_to_float
+from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (

@@ -20,7 +20,7 @@ from gradloom.device import check_device
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
-from gradloom.promotion import default_float, promote, promote_to_float
+from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
@@ -234,7 +234,10 @@ def add_(input, other, *, alpha=1):
         self_t = input._tangent
         other_t = other._tangent
     if fits(self_, other_):
-        xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+        try:
+            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'add', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -286,7 +289,7 @@ def sub(input, other, *, alpha=1, out=None):
     if out is not None:
         return write_out(sub, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_numbers((input, other,), ())
     try:
         result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
     except REFUSALS as error:
@@ -371,11 +374,14 @@ def sub_(input, other, *, alpha=1):
         self_t = input._tangent
         other_t = other._tangent
     if fits(self_, other_):
-        xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+        try:
+            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sub', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
-            self_, other_ = promote((input, other,), ())
+            self_, other_ = promote_numbers((input, other,), ())
         try:
             changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
         except REFUSALS as error:
@@ -412,7 +418,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     if out is not None:
         return write_out(rsub_Tensor, (input, other, alpha), out)
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_numbers((input, other,), ())
     try:
         result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha))
     except REFUSALS as error:
@@ -613,7 +619,10 @@ def mul_(input, other):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_, other_):
-        xp.multiply(self_, other_, out=self_)
+        try:
+            xp.multiply(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'mul', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -730,7 +739,10 @@ def div__Tensor(input, other):
         self_t = input._tangent
         other_t = other._tangent
     if fits(self_, other_):
-        xp.true_divide(self_, other_, out=self_)
+        try:
+            xp.true_divide(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'div', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -2196,7 +2208,10 @@ def sin_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.sin(self_, out=self_)
+        try:
+            xp.sin(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sin', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2315,7 +2330,10 @@ def cos_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.cos(self_, out=self_)
+        try:
+            xp.cos(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cos', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2429,7 +2447,10 @@ def tan_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.tan(self_, out=self_)
+        try:
+            xp.tan(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tan', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2549,7 +2570,10 @@ def asin_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arcsin(self_, out=self_)
+        try:
+            xp.arcsin(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asin', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2668,7 +2692,10 @@ def acos_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arccos(self_, out=self_)
+        try:
+            xp.arccos(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acos', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2787,7 +2814,10 @@ def atan_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arctan(self_, out=self_)
+        try:
+            xp.arctan(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -2906,7 +2936,10 @@ def sinh_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.sinh(self_, out=self_)
+        try:
+            xp.sinh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sinh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3025,7 +3058,10 @@ def cosh_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.cosh(self_, out=self_)
+        try:
+            xp.cosh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'cosh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3139,7 +3175,10 @@ def tanh_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.tanh(self_, out=self_)
+        try:
+            xp.tanh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'tanh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3259,7 +3298,10 @@ def asinh_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arcsinh(self_, out=self_)
+        try:
+            xp.arcsinh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'asinh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3378,7 +3420,10 @@ def acosh_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arccosh(self_, out=self_)
+        try:
+            xp.arccosh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'acosh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3497,7 +3542,10 @@ def atanh_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.arctanh(self_, out=self_)
+        try:
+            xp.arctanh(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atanh', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3611,7 +3659,10 @@ def exp_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.exp(self_, out=self_)
+        try:
+            xp.exp(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3726,7 +3777,10 @@ def exp2_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.exp2(self_, out=self_)
+        try:
+            xp.exp2(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'exp2', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3841,7 +3895,10 @@ def expm1_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.expm1(self_, out=self_)
+        try:
+            xp.expm1(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'expm1', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -3961,7 +4018,10 @@ def log_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.log(self_, out=self_)
+        try:
+            xp.log(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -4080,7 +4140,10 @@ def log2_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.log2(self_, out=self_)
+        try:
+            xp.log2(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log2', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -4199,7 +4262,10 @@ def log10_(input):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_):
-        xp.log10(self_, out=self_)
+        try:
+            xp.log10(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'log10', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -4243,7 +4309,7 @@ def log1p(input, *, out=None):
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
-        result_ = xp.log1p(self_)
+        result_ = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise.log1p(self_)
     except REFUSALS as error:
         raise refusal(error, 'log1p', self_) from None
     if result_.__class__ is not ndarray:
@@ -4317,17 +4383,14 @@ def log1p_(input):
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
-    if fits(self_):
-        xp.log1p(self_, out=self_)
-    else:
-        written = self_
-        if self_.dtype.kind not in 'fcV':
-            self_, = promote_to_float((input,), ())
-        try:
-            changed = xp.log1p(self_)
-        except REFUSALS as error:
-            raise refusal(error, 'log1p', self_) from None
-        write_inplace(written, changed)
+    written = self_
+    if self_.dtype.kind not in 'fcV':
+        self_, = promote_to_float((input,), ())
+    try:
+        changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise.log1p(self_)
+    except REFUSALS as error:
+        raise refusal(error, 'log1p', self_) from None
+    write_inplace(written, changed)
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -4432,7 +4495,10 @@ def sqrt_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.sqrt(self_, out=self_)
+        try:
+            xp.sqrt(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'sqrt', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -4659,7 +4725,10 @@ def reciprocal_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.reciprocal(self_, out=self_)
+        try:
+            xp.reciprocal(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'reciprocal', self_) from None
     else:
         written = self_
         if self_.dtype.kind not in 'fcV':
@@ -4771,7 +4840,10 @@ def neg_(input):
     if flags & FORWARD_AD:
         self_t = input._tangent
     if fits(self_):
-        xp.negative(self_, out=self_)
+        try:
+            xp.negative(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'neg', self_) from None
     else:
         try:
             changed = xp.negative(self_)
@@ -7380,7 +7452,10 @@ def bitwise_not_(input):
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     if fits(self_):
-        xp.invert(self_, out=self_)
+        try:
+            xp.invert(self_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_not', self_) from None
     else:
         try:
             changed = xp.invert(self_)
@@ -8247,7 +8322,10 @@ def bitwise_and_(input, other):
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     if fits(self_, other_):
-        xp.bitwise_and(self_, other_, out=self_)
+        try:
+            xp.bitwise_and(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_and', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -8331,7 +8409,10 @@ def bitwise_or_(input, other):
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     if fits(self_, other_):
-        xp.bitwise_or(self_, other_, out=self_)
+        try:
+            xp.bitwise_or(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_or', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -8415,7 +8496,10 @@ def bitwise_xor_(input, other):
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     if fits(self_, other_):
-        xp.bitwise_xor(self_, other_, out=self_)
+        try:
+            xp.bitwise_xor(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'bitwise_xor', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -9037,7 +9121,10 @@ def atan2_(input, other):
         self_p = ops.clone(input)
         state.flags = flags
     if fits(self_, other_):
-        xp.arctan2(self_, other_, out=self_)
+        try:
+            xp.arctan2(self_, other_, out=self_)
+        except REFUSALS as error:
+            raise refusal(error, 'atan2', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':

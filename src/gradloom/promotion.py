@@ -66,7 +66,7 @@ def _combine(high, low):
     if low is None or low.category <= high.category:
         return high
     if low.category == COMPLEX and high.category == FLOATING:
-        return complex128 if high is float64 or low is complex128 else complex64 if high.itemsize <= 4 else complex128
+        return high.to_complex()
     return low
 
 
@@ -87,6 +87,18 @@ def promote(tensors, scalars=()):
             array = array.astype(target)
         out.append(array)
     return out
+
+
+def promote_numbers(tensors, scalars=()):
+    """As `promote`, of numbers only.
+
+    Raises:
+        RuntimeError: if one of the tensors is a bool.
+    """
+    if any(t._array.dtype.kind == "b" for t in tensors):
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+                           "invert a mask, use the `~` or `logical_not()` operator instead.")
+    return promote(tensors, scalars)
 
 
 def promote_to_float(tensors, scalars=()):
@@ -127,5 +139,5 @@ def result_type(first, second) -> dtype:
     return result_type_of(tensors, [s for s in (first, second) if not isinstance(s, _operators.Tensor)])
 
 
-__all__ = ["BOOL", "INTEGRAL", "default_float", "promote", "promote_to_float", "result_type", "result_type_of",
+__all__ = ["BOOL", "INTEGRAL", "default_float", "promote", "promote_numbers", "promote_to_float", "result_type", "result_type_of",
            "to_float", "to_integer"]

@@ -30,7 +30,7 @@ def scaled(other, alpha):
 
 def rsub_scalar(self, other, alpha):
     """`other - alpha * self` for a number `other`."""
-    if self.dtype.kind == "b":
+    if self.dtype.kind == "b" or other.__class__ is bool:
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                            "invert a mask, use the `~` or `logical_not()` operator instead.")
     self = widened_for(self, other)
@@ -39,6 +39,7 @@ def rsub_scalar(self, other, alpha):
 
 def addcmul(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 * tensor2`."""
+    refuse("addcmul_cpu_out", self, "b")
     product = np.multiply(tensor1, tensor2)
     if value != 1:
         product = product * like(value, self)
@@ -180,6 +181,7 @@ def pow_scalar(self, exponent):
 
 def pow_of_scalar(self, exponent):
     """A number to the powers of an array."""
+    refuse("pow", exponent, "b")
     if self == 1:
         return np.ones_like(exponent)
     return pow(like(self, exponent), exponent)

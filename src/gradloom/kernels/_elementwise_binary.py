@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
-from ._reduced import like, widened
-from ._refuse import refuse
+from ._elementwise_unary import log1p
+from ._reduced import in_range, like, widened
+from ._refuse import not_implemented, refuse
 
 # --- bounds -------------------------------------------------------------------------------------------------
 
@@ -19,6 +20,7 @@ def clamp(self, min=None, max=None):
     """
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
+    refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if min is None:
@@ -29,16 +31,16 @@ def clamp(self, min=None, max=None):
 
 def clamp_min(self, min):
     """Bounded below by a number or an array."""
-    return clamp(self, min, None)
+    return np.maximum(self, min) if min.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, min, None)
 
 
 def clamp_max(self, max):
     """Bounded above by a number or an array."""
-    return clamp(self, None, max)
+    return np.minimum(self, max) if max.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, None, max)
 
 
 def _bound(value, array):
-    return value if value.__class__ is np.ndarray else like(value, array)
+    return value if value.__class__ is np.ndarray else in_range(value, array)
 
 
 def compared(name, array):
@@ -108,6 +110,11 @@ def _lerp(start, end, weight):
     return np.where(near, start + weight * step, end - step * (1 - weight))
 
 
+def _refuse_number(name, value):
+    if value.__class__ is complex:
+        raise not_implemented(name, np.zeros(0, np.complex64))
+
+
 def copysign(self, other):
     """The magnitude of `self` with the sign of `other`."""
     return np.copysign(self, other)
@@ -115,6 +122,7 @@ def copysign(self, other):
 
 def copysign_scalar(self, other):
     """The magnitude of `self` with the sign of a number."""
+    _refuse_number("copysign_cpu", other)
     return np.copysign(self, like(other, self))
 
 
@@ -153,17 +161,20 @@ def lcm(self, other):
 
 def xlogy(self, other):
     """`self * log(other)`; 0 where `self` is 0, unless `other` is NaN."""
+    refuse("xlogy_cpu", self, "c")
     product = np.multiply(self, np.log(other))
     return np.where((self == 0) & ~np.isnan(other), self.dtype.type(0), product)
 
 
 def xlogy_of_scalar(self, other):
     """`xlogy` of a number and an array."""
+    _refuse_number("xlogy_cpu", self)
     return xlogy(like(self, other), other)
 
 
 def xlogy_by_scalar(self, other):
     """`xlogy` of an array and a number."""
+    _refuse_number("xlogy_cpu", other)
     return xlogy(self, like(other, self))
 
 
@@ -180,7 +191,7 @@ def logaddexp(self, other):
         return np.logaddexp(self, other)
     swap = self.real < other.real
     high, low = np.where(swap, other, self), np.where(swap, self, other)
-    return high + np.log1p(np.exp(low - high))
+    return high + log1p(np.exp(low - high))
 
 
 def logaddexp2(self, other):

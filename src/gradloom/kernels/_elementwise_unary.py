@@ -36,7 +36,11 @@ def sgn(self):
     kind = self.dtype.kind
     if kind == "c":
         size = np.absolute(self)
-        return np.divide(self, np.where(size == 0, 1, size)).astype(self.dtype, copy=False)
+        size = np.where(size == 0, like(1, size), size)
+        found = np.empty(self.shape, self.dtype)
+        np.divide(self.real, size, out=found.real)
+        np.divide(self.imag, size, out=found.imag)
+        return found
     if kind == "b":
         return self.copy()
     found = np.sign(self)
@@ -89,26 +93,44 @@ def frac(self):
     return np.subtract(self, np.trunc(self))
 
 
-# --- angles and exponents -----------------------------------------------------------------------------------
+# --- logarithms, angles and exponents -----------------------------------------------------------------------------------
+
+
+def log1p(self):
+    """`log(1 + self)`; of complex numbers by parts, where NumPy's loses small ones."""
+    if self.dtype.kind != "c":
+        return np.log1p(self)
+    real, imag = self.real, self.imag
+    found = np.empty(self.shape, self.dtype)
+    exact = np.log1p(np.where(np.absolute(self) < 0.5, real * (2 + real) + imag * imag, np.nan)) / 2
+    found.real = np.where(np.isnan(exact), np.log(np.hypot(1 + real, imag)), exact)
+    found.imag = np.arctan2(imag, 1 + real)
+    return found
+
+
+def _refuse_complex(name, array):
+    if array.dtype.kind == "c":
+        raise RuntimeError(f"{name} is not supported for complex tensors.")
 
 
 @widened
 def deg2rad(self):
     """Degrees as radians."""
-    refuse("deg2rad", self, "c")
+    _refuse_complex("deg2rad", self)
     return self * self.dtype.type(np.pi / 180)
 
 
 @widened
 def rad2deg(self):
     """Radians as degrees."""
-    refuse("rad2deg", self, "c")
+    _refuse_complex("rad2deg", self)
     return self * self.dtype.type(180 / np.pi)
 
 
 def frexp(self):
     """Mantissa in [0.5, 1) and int32 exponent, with `self = mantissa * 2**exponent`."""
-    refuse("frexp", self, "iubc")
+    if self.dtype.kind not in "fV":
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     if self.dtype.kind == "V":
         mantissa, exponent = np.frexp(self.astype(np.float32))
         return mantissa.astype(self.dtype), exponent.astype(np.int32)

@@ -42,5 +42,24 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
 
 def like(value, array: np.ndarray) -> np.ndarray:
     """A Python number as a 0-dim array of the dtype of another: it cannot widen that, and ufuncs take it faster than
-    a Python number."""
-    return np.asarray(value, array.dtype)
+    a Python number. Integers out of range wrap around.
+
+    Raises:
+        RuntimeError: for a complex number and a real dtype.
+    """
+    try:
+        return np.array(value, array.dtype)
+    except OverflowError:
+        return np.array(value).astype(array.dtype)
+    except TypeError:
+        name = {"f": "float", "d": "double", "e": "at::Half"}.get(array.dtype.char, array.dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow") from None
+
+
+def in_range(value, array: np.ndarray) -> np.ndarray:
+    """As `like`, but only negative numbers wrap around, to unsigned ones.
+
+    Raises:
+        OverflowError: for other integers out of range.
+    """
+    return like(value, array) if array.dtype.kind != "i" else np.array(value, array.dtype)

@@ -16,7 +16,7 @@ from ._elementwise_special import (
     sigmoid_backward, sinc, tanh_backward)
 from ._elementwise_tests import isclose, isneginf, isposinf, nan_to_num
 from ._elementwise_unary import (
-    abs, abs_of_real, ceil, deg2rad, fill, fill_, floor, frac, frexp, left_shift, left_shift_of_scalar, rad2deg, right_shift,
+    abs, abs_of_real, ceil, deg2rad, fill, fill_, floor, frac, frexp, left_shift, left_shift_of_scalar, log1p, rad2deg, right_shift,
     right_shift_of_scalar, round, round_decimals, sgn, sign, trunc, zero_)
 from ._reduced import like
 
