@@ -1,5 +1,5 @@
-"""Functions of the main namespace that take their arguments in more ways than one operator: `meshgrid(x, y)`, and
-`tensordot(a, b, dims=2)`.
+"""Functions of the main namespace that take their arguments in more ways than one operator: `meshgrid(x, y)`,
+and `tensordot(a, b, dims=2)`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,22 @@ from .size import Size
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-           "cartesian_prod", "chain_matmul", "einsum", "is_storage", "is_tensor", "meshgrid", "numel", "tensordot"]
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "chain_matmul",
+    "einsum",
+    "is_storage",
+    "is_tensor",
+    "meshgrid",
+    "numel",
+    "tensordot",
+]
 
 
 def _listed(tensors):
@@ -55,15 +69,19 @@ def broadcast_shapes(*shapes) -> Size:
     for position, shape in enumerate(shapes):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if min(shape, default=0) < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): ({min(shape)})")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension ({min(shape)}): ({min(shape)})"
+            )
         found[:0] = [1] * (len(shape) - len(found))
         for i in range(-1, -len(shape) - 1, -1):
             if shape[i] in (1, found[i]):
                 continue
             if found[i] != 1:
-                raise RuntimeError(f"Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching "
-                                   f"argument at index {position} had {shape}; but expected shape should be "
-                                   f"broadcastable to {found}")
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching "
+                    f"argument at index {position} had {shape}; but expected shape should be "
+                    f"broadcastable to {found}"
+                )
             found[i] = shape[i]
     return Size(found)
 
@@ -85,7 +103,8 @@ def meshgrid(*tensors, indexing=None):
 
 
 def cartesian_prod(*tensors):
-    """All combinations of one element of each vector: a matrix with a row for each; one vector comes back as it is."""
+    """All combinations of one element of each vector: a matrix with a row for each; one vector comes back as
+    it is."""
     return _operators.cartesian_prod(_listed(tensors))
 
 
@@ -101,15 +120,18 @@ def _at_least(name):
         return found(given[0]) if len(tensors) == 1 and isinstance(tensors[0], Tensor) else found(given)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"The tensor, or each of several, with at least {name[-2]} dimension(s); what has them already "
-                        "is returned as it is.")
+    function.__doc__ = (
+        f"The tensor, or each of several, with at least {name[-2]} dimension(s); what has them already "
+        "is returned as it is."
+    )
     return function
 
 
 atleast_1d, atleast_2d, atleast_3d = (_at_least(f"atleast_{n}d") for n in (1, 2, 3))
 
 
-# --- products ---------------------------------------------------------------------------------------------------
+# --- products
+# ---------------------------------------------------------------------------------------------------
 
 _SUBSCRIPTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -118,22 +140,24 @@ def einsum(*args) -> Tensor:
     """Einstein summation.
 
     Args:
-        args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors, each with the
-            list of its subscripts in range(52) or Ellipsis, and perhaps the subscripts of the result:
-            `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+        args: an equation and tensors (or one list of them), such as `einsum("ij,jk->ik", a, b)`; or tensors,
+            each with the list of its subscripts in range(52) or Ellipsis, and perhaps the subscripts of the
+            result: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
     Raises:
         ValueError: if there is no operand, or a subscript is not in range(52).
         RuntimeError: for an equation that is malformed or does not fit the tensors.
     """
     if len(args) < 2:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and "
-                         "its subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand "
+            "and its subscripts list"
+        )
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
     else:
         equation = ",".join(_subscripts(found) for found in args[1::2])
-        operands = args[:len(args) // 2 * 2:2]
+        operands = args[: len(args) // 2 * 2 : 2]
         if len(args) % 2:
             equation += f"->{_subscripts(args[-1])}"
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -157,8 +181,8 @@ def tensordot(a: Tensor, b: Tensor, dims=2, out: Tensor | None = None) -> Tensor
     """The contraction of dimensions of `a` with dimensions of `b`.
 
     Args:
-        dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one or 2 x n of
-            them.
+        dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one
+            or 2 x n of them.
 
     Raises:
         RuntimeError: if the dimensions do not fit.

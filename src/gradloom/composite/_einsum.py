@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-from .. import _operators as ops
-
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ELLIPSIS = "..."
 
@@ -17,11 +15,13 @@ def einsum(equation, tensors, path=None):
     """Sums of products of elements, as the equation says (PyTorch's einsum).
 
     Args:
-        equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without it the result
-            has the letters that occur once, in alphabetical order, after the dimensions under an ellipsis.
+        equation: subscripts of the operands, separated by commas, and "->" with those of the result. Without
+            it the result has the letters that occur once, in alphabetical order, after the dimensions under
+            an ellipsis.
         tensors: the operands. Sizes of one broadcast.
-        path: pairs of positions in the list of operands, one after another; the product of a pair goes to the end of the
-            list. By default the first two, or for more than two operands what np.einsum_path finds.
+        path: pairs of positions in the list of operands, one after another; the product of a pair goes to the
+            end of the list. By default the first two, or for more than two operands what np.einsum_path
+            finds.
 
     Raises:
         RuntimeError: for an equation that is malformed or does not fit the operands.
@@ -48,7 +48,8 @@ def einsum(equation, tensors, path=None):
     return tensor.permute([labels.index(x) for x in output])
 
 
-# --- the equation -----------------------------------------------------------------------------------------------
+# --- the equation
+# -----------------------------------------------------------------------------------------------
 
 
 def _inputs(text, tensors) -> list:
@@ -63,11 +64,15 @@ def _inputs(text, tensors) -> list:
         start += len(part) + 1
         named, ndim = len(labels) - (_ELLIPSIS in labels), tensor.dim()
         if _ELLIPSIS not in labels and named != ndim:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({named}) does not match the number of "
-                               f"dimensions ({ndim}) for operand {number} and no ellipsis was given")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) does not match the number of "
+                f"dimensions ({ndim}) for operand {number} and no ellipsis was given"
+            )
         if named > ndim:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({named}) is more than the number of "
-                               f"dimensions ({ndim}) for operand {number}")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({named}) is more than the number of "
+                f"dimensions ({ndim}) for operand {number}"
+            )
         found.append(_expanded(labels, ndim - named))
     return found
 
@@ -80,16 +85,23 @@ def _labels(text, what, start) -> list:
             labels.append(letter)
         elif letter == ".":
             if _ELLIPSIS in labels:
-                raise RuntimeError(f"einsum(): found '.' for {what} " + (
-                    "but an ellipsis (...) was already found" if what == "output"
-                    else "for which an ellipsis was already found"))
-            if text[i:i + 3] != _ELLIPSIS:
+                raise RuntimeError(
+                    f"einsum(): found '.' for {what} "
+                    + (
+                        "but an ellipsis (...) was already found"
+                        if what == "output"
+                        else "for which an ellipsis was already found"
+                    )
+                )
+            if text[i : i + 3] != _ELLIPSIS:
                 raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis")
             labels.append(_ELLIPSIS)
             i += 2
         elif letter != " ":
-            raise RuntimeError(f"einsum(): invalid subscript given at index {start + i} in the equation string, subscripts "
-                               "must be in [a-zA-Z]")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {start + i} in the equation string, subscripts "
+                "must be in [a-zA-Z]"
+            )
         i += 1
     return labels
 
@@ -99,7 +111,7 @@ def _expanded(labels, count) -> list:
     if _ELLIPSIS not in labels:
         return labels
     at = labels.index(_ELLIPSIS)
-    return [*labels[:at], *range(-count, 0), *labels[at + 1:]]
+    return [*labels[:at], *range(-count, 0), *labels[at + 1 :]]
 
 
 def _covered(inputs) -> int:
@@ -116,7 +128,9 @@ def _output(text, inputs) -> list:
         if x in labels[:i]:
             raise RuntimeError(f"einsum(): output subscript {x} appears more than once in the output")
         if x not in known:
-            raise RuntimeError(f"einsum(): output subscript {x} does not appear in the equation for any input operand")
+            raise RuntimeError(
+                f"einsum(): output subscript {x} does not appear in the equation for any input operand"
+            )
     return _expanded(labels, _covered(inputs))
 
 
@@ -133,20 +147,25 @@ def _sizes(inputs, tensors) -> dict:
         own: dict = {}
         for x, n in zip(labels, tensor.shape, strict=True):
             if own.setdefault(x, n) != n:
-                raise RuntimeError(f"einsum(): subscript {x} is repeated for operand {number} but the sizes don't match, "
-                                   f"{n} != {own[x]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {x} is repeated for operand {number} but the sizes don't match, "
+                    f"{n} != {own[x]}"
+                )
         for x, n in own.items():
             known = sizes.setdefault(x, n)
             if n != known and n != 1 and known != 1:
                 name = x if x.__class__ is str else "..."
-                raise RuntimeError(f"einsum(): subscript {name} has size {n} for operand {number} which does not broadcast "
-                                   f"with previously seen size {known}")
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {n} for operand {number} which does not broadcast "
+                    f"with previously seen size {known}"
+                )
             if known == 1:
                 sizes[x] = n
     return sizes
 
 
-# --- evaluation -------------------------------------------------------------------------------------------------
+# --- evaluation
+# -------------------------------------------------------------------------------------------------
 
 
 def _unique(tensor, labels) -> tuple:
@@ -183,7 +202,9 @@ def _pairs(path, operands, output, sizes):
 def _greedy_pairs(operands, output, sizes):
     import numpy as np
 
-    letter = dict(zip(sizes, sorted(_LETTERS), strict=False))  # no more than 52 labels, or np.einsum_path refuses
+    letter = dict(
+        zip(sizes, sorted(_LETTERS), strict=False)
+    )  # no more than 52 labels, or np.einsum_path refuses
     if len(letter) < len(sizes):
         return [(0, 1)] * (len(operands) - 1)
     inputs = ",".join("".join(letter[x] for x in labels) for _, labels in operands)
@@ -211,7 +232,9 @@ def _contract(a, a_labels, b, b_labels, needed) -> tuple:
     out = [*batch, *free_a, *free_b]
     size = {**dict(zip(a_labels, a.shape, strict=True)), **dict(zip(b_labels, b.shape, strict=True))}
     if not summed:
-        left = _arranged(a, a_labels, batch + free_a).reshape([size[x] for x in batch + free_a] + [1] * len(free_b))
+        left = _arranged(a, a_labels, batch + free_a).reshape(
+            [size[x] for x in batch + free_a] + [1] * len(free_b)
+        )
         right = _arranged(b, b_labels, batch + free_b)
         right = right.reshape([size[x] for x in batch] + [1] * len(free_a) + [size[x] for x in free_b])
         return left * right, out

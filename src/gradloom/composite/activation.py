@@ -52,18 +52,24 @@ def prelu(self, weight):
     if self.dtype is not weight.dtype:
         from ..dtype import scalar_type_name
 
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_type_name(self.dtype)} and "
-                           f"{scalar_type_name(weight.dtype)}")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {scalar_type_name(self.dtype)} and "
+            f"{scalar_type_name(weight.dtype)}"
+        )
     ndim = self._array.ndim
     if weight._array.ndim > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
+        )
     if weight.numel() != 1:
         if ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
         channels = self.shape[1] if ndim > 1 else 1
         if channels != weight.numel():
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                               f"{weight.numel()} and channel size = {channels}.")
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
     if weight._array.ndim:
         shape = [1] * ndim
         if ndim > 1:

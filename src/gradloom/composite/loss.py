@@ -31,18 +31,18 @@ def kl_div(self, target, reduction=1, log_target=False):
     Raises:
         RuntimeError: for integers or complex numbers.
     """
-    for tensor in (self, target):
-        if tensor.is_complex():
+    for given in (self, target):
+        if given.is_complex():
             raise RuntimeError("kl_div: Complex inputs not supported.")
-        if not tensor.is_floating_point():
+        if not given.is_floating_point():
             raise RuntimeError("kl_div: Integral inputs not supported.")
     losses = target.exp() * (target - self) if log_target else target.xlogy(target) - target * self
     return reduced(losses, reduction)
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
-    """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi * t) / 2 where
-    t > 1. Reduced."""
+    """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi *
+    t) / 2 where t > 1. Reduced."""
     losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
@@ -70,8 +70,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     """
     dtype = promote_types(x1.dtype, x2.dtype)
     if not dtype.is_floating_point:
-        raise RuntimeError("expected common dtype to be floating point, yet common dtype is "
-                           f"{scalar_type_name(dtype)}")
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}"
+        )
     x1, x2 = ops.broadcast_tensors((x1.to(dtype), x2.to(dtype)))
     return (_normalized(x1, dim, eps) * _normalized(x2, dim, eps)).sum([dim])
 
@@ -97,8 +98,10 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     if ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1.dim() != ndim + 1 or input2.dim() != ndim + 1:
-        raise RuntimeError(f"{ndim}D target tensor expects {ndim + 1}D input tensors, but found inputs with sizes "
-                           f"{list(input1.shape)} and {list(input2.shape)}.")
+        raise RuntimeError(
+            f"{ndim}D target tensor expects {ndim + 1}D input tensors, but found inputs with sizes "
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
     products = (input1 * input2).sum([ndim])
     squares = [(x * x).sum([ndim]) + 1e-12 for x in (input1, input2)]
     cosine = products / (squares[0] * squares[1]).sqrt()
@@ -113,16 +116,18 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
-    """max(0, |anchor - positive| - |anchor - negative| + margin), reduced; `swap` takes the negative's distance from the
-    positive where that is smaller.
+    """max(0, |anchor - positive| - |anchor - negative| + margin), reduced; `swap` takes the negative's
+    distance from the positive where that is smaller.
 
     Raises:
         RuntimeError: unless all have as many dimensions.
     """
     a, b, c = anchor.dim(), positive.dim(), negative.dim()
     if not a == b == c:
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
-                           f"but got: anchor {a}D, positive {b}D, and negative {c}D inputs")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            f"but got: anchor {a}D, positive {b}D, and negative {c}D inputs"
+        )
     near = ops.pairwise_distance(anchor, positive, p, eps)
     far = ops.pairwise_distance(anchor, negative, p, eps)
     if swap:
@@ -155,11 +160,15 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
         raise ValueError(f"Expected 1 or more dimensions (got {ndim})")
     if ndim == 1 and target._array.ndim == 1:
         if target.shape[0] != 1:
-            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+            )
         target = target.reshape(())
     elif ndim != 1 and (not target._array.ndim or self.shape[0] != target.shape[0]):
-        raise ValueError(f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
-                         f"({target.shape[0] if target._array.ndim else 1}).")
+        raise ValueError(
+            f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
+            f"({target.shape[0] if target._array.ndim else 1})."
+        )
     if ndim <= 2:
         return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
     if ndim == 4:
@@ -179,7 +188,8 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    """The cross entropy of softmax(self) and target classes, or class probabilities if target has self's shape.
+    """The cross entropy of softmax(self) and target classes, or class probabilities if target has self's
+    shape.
 
     Args:
         self: (classes,), (n, classes) or (n, classes, d1, ...).
@@ -187,8 +197,8 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
         label_smoothing: the part of the target that is spread evenly over all classes, in [0, 1].
 
     Raises:
-        RuntimeError: for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index with
-            probabilities.
+        RuntimeError: for probabilities of an integer type, a smoothing outside [0, 1], or an ignore_index
+            with probabilities.
     """
     by_probability = self.shape == target.shape
     if by_probability:
@@ -206,8 +216,10 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
 
 def _check_probabilities(target, ignore_index) -> None:
     if not target.is_floating_point():
-        raise RuntimeError("Expected floating point type for target with class probabilities, got "
-                           f"{scalar_type_name(target.dtype)}")
+        raise RuntimeError(
+            "Expected floating point type for target with class probabilities, got "
+            f"{scalar_type_name(target.dtype)}"
+        )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
 
@@ -221,8 +233,10 @@ def _shaped_weight(weight, logs, dim):
 def _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoothing, dim):
     classes = logs.shape[dim]
     if weight is not None and weight.shape != (classes,):
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {classes} classes or no "
-                           f"classes but got weight tensor of shape: {list(weight.shape)}")
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no "
+            f"classes but got weight tensor of shape: {list(weight.shape)}"
+        )
     if label_smoothing > 0.0:
         target = target * (1 - label_smoothing) + label_smoothing / classes
     products = logs * target
@@ -273,10 +287,14 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return found.sum() if reduction == 2 else found
 
 
-def ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+def ctc_loss_of_tensors(
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False
+):
     """`ctc_loss` with lengths as tensors."""
     for name, lengths in (("input", input_lengths), ("target", target_lengths)):
         if lengths.is_floating_point() or lengths.is_complex():
             raise RuntimeError(f"{name}_lengths must be integral")
-    input_lengths, target_lengths = (lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths))
+    input_lengths, target_lengths = (
+        lengths.reshape(-1).tolist() for lengths in (input_lengths, target_lengths)
+    )
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)

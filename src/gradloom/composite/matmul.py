@@ -1,4 +1,5 @@
-"""Products made of others: matmul for all ranks, linear layers, outer and inner products, contractions, chains."""
+"""Products made of others: matmul for all ranks, linear layers, outer and inner products, contractions,
+chains."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from ._einsum import einsum  # noqa: F401
 def matmul(self, other):
     """The product of two tensors by their ranks.
 
-    Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with more
-    dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it is folded into
-    the rows of one matrix, which is one product instead of many and does not copy the other side.
+    Vectors give their dot product; a vector and a matrix are treated as a row or a column; of tensors with
+    more dimensions, the last two are matrices and those before broadcast. Where only one side has a batch, it
+    is folded into the rows of one matrix, which is one product instead of many and does not copy the other
+    side.
 
     Raises:
         RuntimeError: for a 0-dim argument, or sizes that do not fit.
@@ -52,8 +54,8 @@ def matmul(self, other):
 
 
 def _should_fold(batch, other) -> bool:
-    """Whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient of the matrix,
-    and costs a copy where the batch is not contiguous up to its rows."""
+    """Whether folding is better than a product for each matrix: it saves a sum over the batch in the gradient
+    of the matrix, and costs a copy where the batch is not contiguous up to its rows."""
     if other.requires_grad:
         return True
     shape, strides = batch.shape, batch.stride()
@@ -83,8 +85,10 @@ def _broadcast(a, b) -> tuple:
     for d in range(-max(len(a), len(b)), 0):
         n, m = a[d] if -d <= len(a) else 1, b[d] if -d <= len(b) else 1
         if n != m and n != 1 and m != 1:
-            raise RuntimeError(f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton "
-                               f"dimension {max(len(a), len(b)) + d}")
+            raise RuntimeError(
+                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton "
+                f"dimension {max(len(a), len(b)) + d}"
+            )
         out.append(m if n == 1 else n)
     return tuple(out)
 
@@ -127,20 +131,28 @@ def bilinear(input1, input2, weight, bias=None):
         RuntimeError: if sizes do not fit.
     """
     if input1.dim() != input2.dim():
-        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}")
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+        )
     for d, (n, m) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
         if n != m:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {d}: got {n} and {m}")
     for d, given in ((1, input1), (2, input2)):
         if given.shape[-1] != weight.shape[d]:
-            raise RuntimeError(f"bilinear(): input{d} size does not match weight size: got {given.shape[-1]} but expected "
-                               f"{weight.shape[d]}")
+            raise RuntimeError(
+                f"bilinear(): input{d} size does not match weight size: got {given.shape[-1]} but expected "
+                f"{weight.shape[d]}"
+            )
     if bias is not None and bias.shape[0] != weight.shape[0]:
-        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected "
-                           f"{weight.shape[0]}")
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected "
+            f"{weight.shape[0]}"
+        )
     shape = input1.shape[:-1]
     left, right = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])
-    found = ops._trilinear(left, weight, right, (1, 3), (0,), (1, 2), (2, 3), 1).reshape((*shape, weight.shape[0]))
+    found = ops._trilinear(left, weight, right, (1, 3), (0,), (1, 2), (2, 3), 1).reshape(
+        (*shape, weight.shape[0])
+    )
     return found if bias is None else found + bias
 
 
@@ -157,8 +169,10 @@ def inner(self, other):
     if self._array.ndim == 0 or other._array.ndim == 0:
         return self * other
     if self.shape[-1] != other.shape[-1]:
-        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
-                           f"{list(self.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(self.shape)} and {list(other.shape)}"
+        )
     return tensordot(self, other, (-1,), (-1,))
 
 
@@ -166,7 +180,8 @@ def tensordot(self, other, dims_self, dims_other):
     """The contraction of dimensions of one tensor with those of another; the others remain, self's first.
 
     Raises:
-        RuntimeError: for different numbers or sizes of dimensions, a dimension given twice, or different dtypes.
+        RuntimeError: for different numbers or sizes of dimensions, a dimension given twice, or different
+            dtypes.
     """
     if len(dims_self) != len(dims_other):
         raise RuntimeError("both dimension lists should have same length")
@@ -182,8 +197,10 @@ def tensordot(self, other, dims_self, dims_other):
         elif a == 1:
             other = other.sum([m], True)
         else:
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {a} in dim {d} and second has "
-                               f"size {b} in dim {e}")
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a} in dim {d} and second has "
+                f"size {b} in dim {e}"
+            )
     free_self = [d for d in range(self.dim()) if d not in first]
     free_other = [d for d in range(other.dim()) if d not in second]
     shape = (*(self.shape[d] for d in free_self), *(other.shape[d] for d in free_other))
@@ -200,7 +217,9 @@ def _wrapped(dims, ndim) -> list:
     found = []
     for d in dims:
         if not -ndim <= d < ndim:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})"
+            )
         if d % ndim in found:
             raise RuntimeError(f"dim {d % ndim} appears multiple times in the list of dims")
         found.append(d % ndim)
@@ -208,7 +227,8 @@ def _wrapped(dims, ndim) -> list:
 
 
 def kron(self, other):
-    """The Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading ones."""
+    """The Kronecker product: blocks other * self[i, j, ...]; the tensor with fewer dimensions gets leading
+    ones."""
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
@@ -233,8 +253,10 @@ def cross(self, other, dim=None):
 def linalg_vecdot(x, y, dim=-1):
     """sum(conj(x) * y) along a dimension; shapes broadcast."""
     if not (x.is_floating_point() or x.is_complex()):
-        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got "
-                           f"{scalar_type_name(x.dtype)}")
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got "
+            f"{scalar_type_name(x.dtype)}"
+        )
     return (x.conj() * y).sum([dim])
 
 
@@ -266,16 +288,24 @@ def _check_chain(chain) -> None:
         if matrix.dim() != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {matrix.dim()}D")
         if matrix.dtype is not chain[0].dtype:
-            names = [str(m.dtype)[6:].replace("float32", "float").replace("float64", "double") for m in (chain[0], matrix)]
-            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {names[0]} and "
-                               f"tensor {i} {names[1]}")
+            names = [
+                str(m.dtype)[6:].replace("float32", "float").replace("float64", "double")
+                for m in (chain[0], matrix)
+            ]
+            raise RuntimeError(
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {names[0]} and "
+                f"tensor {i} {names[1]}"
+            )
         if i and chain[i - 1].shape[1] != matrix.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {list(chain[i - 1].shape)} and "
-                               f"{list(matrix.shape)} cannot be multiplied")
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(chain[i - 1].shape)} and "
+                f"{list(matrix.shape)} cannot be multiplied"
+            )
 
 
 def _chain_product(chain):
-    """Dynamic programming over all intervals of the chain (Cormen et al., Introduction to Algorithms, 14.2)."""
+    """Dynamic programming over all intervals of the chain (Cormen et al., Introduction to Algorithms,
+    14.2)."""
     sizes = [chain[0].shape[0], *(m.shape[1] for m in chain)]
     count = len(chain)
     cost = [[0] * count for _ in chain]
@@ -284,7 +314,8 @@ def _chain_product(chain):
         for i in range(count - length):
             j = i + length
             cost[i][j], cut[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
 
     def product(i, j):
         return chain[i] if i == j else product(i, cut[i][j]).mm(product(cut[i][j] + 1, j))

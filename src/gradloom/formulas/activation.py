@@ -18,7 +18,8 @@ def log_softmax_jvp(tangent, result, dim):
 
 
 def softmax_double_backward(grad, grad_output, dim, output):
-    """The derivative of v = y * (g - sum(g * y)) for y, applied to `grad` (h): (g - sum(g * y)) * h - g * sum(y * h)."""
+    """The derivative of v = y * (g - sum(g * y)) for y, applied to `grad` (h): (g - sum(g * y)) * h - g *
+    sum(y * h)."""
     inner = grad_output - (grad_output * output).sum([dim], True)
     return inner * grad - grad_output * (output * grad).sum([dim], True)
 
@@ -47,7 +48,8 @@ def log_softmax_backward_output(grad, grad_output, output, dim):
 
 
 def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
-    """The derivatives of PReLU's gradients, g * w for x and g * x for w where x < 0 (g and 0 elsewhere), for g, x and w.
+    """The derivatives of PReLU's gradients, g * w for x and g * x for w where x < 0 (g and 0 elsewhere), for
+    g, x and w.
 
     An undefined gradient of one of them counts as zeros, and gives zeros.
     """
@@ -56,12 +58,16 @@ def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
     if for_weight is not None:
         below = below + for_weight * self
     above = 0 if for_self is None else for_self
-    self_grad = ops.zeros_like(self) if for_weight is None else ops.where(positive, 0, grad_output * for_weight)
+    self_grad = (
+        ops.zeros_like(self) if for_weight is None else ops.where(positive, 0, grad_output * for_weight)
+    )
     weight_grad = ops.zeros_like(self) if for_self is None else ops.where(positive, 0, grad_output * for_self)
     return ops.where(positive, above, below), self_grad, weight_grad
 
 
-# Second derivatives of elementwise functions, at `x`. With them, f'(x) * g has the derivative f''(x) * g for x.
+# Second derivatives of elementwise functions, at `x`. With them, f'(x) * g has the derivative f''(x) * g for
+# x.
+
 
 def elu_second(x, alpha, scale, input_scale, is_result):
     """input_scale ** 2 * alpha * scale * exp(input_scale * x) below 0, 0 above.
@@ -70,7 +76,9 @@ def elu_second(x, alpha, scale, input_scale, is_result):
     """
     if is_result:
         return ops.where(x > 0, 0, ops.full_like(x, input_scale))
-    return ops.where(x > 0, 0, ops.exp(ops.clamp(x, max=0) * input_scale) * (input_scale * input_scale * alpha * scale))
+    return ops.where(
+        x > 0, 0, ops.exp(ops.clamp(x, max=0) * input_scale) * (input_scale * input_scale * alpha * scale)
+    )
 
 
 def hardswish_double_backward(grad, x):
@@ -117,6 +125,7 @@ def log_sigmoid_second(x):
 
 
 # Gated linear units: a * s with s = sigmoid(b), for the halves a and b of x along `dim`.
+
 
 def glu_jvp(tangent, x, dim):
     """The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too."""

@@ -11,7 +11,8 @@ def reduce_loss(losses, reduction):
 
 
 def over_count(grad, self, target, reduction):
-    """`grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean."""
+    """`grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their
+    mean."""
     if reduction != 1:
         return grad
     count = self.numel() if self.shape == target.shape else ops.broadcast_tensors((self, target))[0].numel()
@@ -35,7 +36,8 @@ def soft_margin_double_backward(grad, self, target, reduction):
     return over_count(grad * target * target * s * (1.0 - s), self, target, reduction)
 
 
-# --- binary cross entropy ---------------------------------------------------------------------------------------
+# --- binary cross entropy
+# ---------------------------------------------------------------------------------------
 
 
 def _weighted(grad, self, target, weight, reduction):
@@ -55,7 +57,8 @@ def bce_jvp(self_t, target_t, self, target, weight, reduction):
 
 
 def bce_double_backward(grad, self, target, weight, reduction):
-    """`grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) ** 2."""
+    """`grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) **
+    2."""
     variance = ops.clamp(self - self * self, 1e-12)
     slope = (self * self - 2.0 * self * target + target) / (variance * variance)
     return _weighted(grad * slope, self, target, weight, reduction)
@@ -67,7 +70,8 @@ def bce_double_backward_target(grad, self, target, weight, reduction):
 
 
 def bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction):
-    """The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t."""
+    """The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w *
+    t."""
     if pos_weight is None:
         slope = ops.sigmoid(self) - target
     else:
@@ -88,23 +92,28 @@ def bce_with_logits_target_backward(grad, self, target, weight, pos_weight, redu
 def bce_with_logits_jvp(self_t, target_t, self, target, weight, pos_weight, reduction):
     """The tangent of the reduced loss."""
     tangent = bce_with_logits_backward(self_t, self, target, weight, pos_weight, 0)
-    return reduce_loss(tangent + bce_with_logits_target_backward(target_t, self, target, weight, pos_weight, 0), reduction)
+    return reduce_loss(
+        tangent + bce_with_logits_target_backward(target_t, self, target, weight, pos_weight, 0), reduction
+    )
 
 
-# --- margins between classes ------------------------------------------------------------------------------------
+# --- margins between classes
+# ------------------------------------------------------------------------------------
 
 
 def multi_margin_jvp(tangent, self, target, p, margin, weight, reduction):
     """The tangent of the reduced loss: products of each sample's gradient with its tangent."""
-    slope = ops.multi_margin_loss_backward(ops.ones_like(target, dtype=self.dtype), self, target, p, margin, weight, 0)
+    slope = ops.multi_margin_loss_backward(
+        ops.ones_like(target, dtype=self.dtype), self, target, p, margin, weight, 0
+    )
     return reduce_loss(_over_classes(slope * tangent, target.shape), reduction)
 
 
 def multi_margin_second(tangent, grad_output, self, target, p, margin, weight, reduction):
     """The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
 
-    For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for other classes
-    and minus their sum for y.
+    For p = 2, with a = weight / classes for the active classes and the target y, it is 2 * a * (t - t[y]) for
+    other classes and minus their sum for y.
     """
     if p == 1:
         return ops.zeros_like(self)

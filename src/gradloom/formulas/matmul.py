@@ -14,8 +14,8 @@ def over_batch(matrix, count):
 def mm_mat1_backward(grad, mat2, sizes, strides, alpha):
     """The gradient of alpha * (mat1 @ mat2) for mat1: conj(alpha) * grad @ mat2^H.
 
-    It is computed transposed if mat1 is a transposed matrix, so that the gradient has mat1's layout. The gradient of a
-    weight that a linear layer transposed gets into the weight's own layout in this way.
+    It is computed transposed if mat1 is a transposed matrix, so that the gradient has mat1's layout. The
+    gradient of a weight that a linear layer transposed gets into the weight's own layout in this way.
     """
     if is_transposed(sizes, strides):
         found = mat2.conj().mm(grad.t()).t()
@@ -41,8 +41,8 @@ def is_transposed(sizes, strides) -> bool:
 def trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, mask):
     """The gradients of sum(i1 * i2 * i3) over `sumdim`.
 
-    That of i1 is sum(grad * i2 * i3) over the dimensions that i1 lacks (expand1), where grad lacks `sumdim`; and so on. An
-    input may be None if only its own gradient is asked for.
+    That of i1 is sum(grad * i2 * i3) over the dimensions that i1 lacks (expand1), where grad lacks `sumdim`;
+    and so on. An input may be None if only its own gradient is asked for.
     """
     first = ops._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1) if mask[0] else None
     second = ops._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2) if mask[1] else None

@@ -1,10 +1,12 @@
-"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a labelling, summed over alignments.
+"""Connectionist temporal classification (Graves et al. 2006): the likelihood of a labelling, summed over
+alignments.
 
 Note [Alignments]
-A labelling of length s becomes a path of 2 * s + 1 states: blank, label, blank, label, ..., blank. A path may stay in a
-state, go on to the next one, or skip a blank between two different labels. alpha[t, i] is the logarithm of the probability
-of the first t + 1 frames over all paths that are in state i then; beta the same of the frames from t on. All samples of a
-batch go through the frames together; states beyond a labelling's own have probability 0.
+A labelling of length s becomes a path of 2 * s + 1 states: blank, label, blank, label, ..., blank. A path may
+stay in a state, go on to the next one, or skip a blank between two different labels. alpha[t, i] is the
+logarithm of the probability of the first t + 1 frames over all paths that are in state i then; beta the same
+of the frames from t on. All samples of a batch go through the frames together; states beyond a labelling's
+own have probability 0.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ class _Problem:
         self.labels = _lengths("target", target_lengths, batch, None)
         padded = _padded(targets, self.labels)
         if padded.size and not (padded.min() >= 0 and padded.max() < classes):
-            raise RuntimeError(f"targets must be classes in [0, {classes - 1}], but got values from {padded.min()} to "
-                               f"{padded.max()}")
+            raise RuntimeError(
+                f"targets must be classes in [0, {classes - 1}], but got values from {padded.min()} to "
+                f"{padded.max()}"
+            )
         self.states = np.full((batch, 2 * padded.shape[1] + 1), blank, np.int64)
         self.states[:, 1::2] = padded
         self.skips = np.zeros(self.states.shape, bool)
@@ -44,7 +48,9 @@ class _Problem:
 
     def emissions(self, log_probs) -> np.ndarray:
         """The log-probability of each state's class in each frame: (frames, n, states)."""
-        found = np.take_along_axis(log_probs, np.broadcast_to(self.states, (len(log_probs), *self.states.shape)), 2)
+        found = np.take_along_axis(
+            log_probs, np.broadcast_to(self.states, (len(log_probs), *self.states.shape)), 2
+        )
         found[:, ~self.valid] = -np.inf
         return found
 
@@ -59,8 +65,10 @@ def _lengths(name, lengths, batch, largest) -> np.ndarray:
         bound = ("least 0", value < 0), (f"most {largest}", largest is not None and value > largest)
         for words, wrong in bound:
             if wrong:
-                raise RuntimeError(f"Expected {name}_lengths to have value at {words}, but got value {value} (while "
-                                   "checking arguments for ctc_loss_allocate_outputs)")
+                raise RuntimeError(
+                    f"Expected {name}_lengths to have value at {words}, but got value {value} (while "
+                    "checking arguments for ctc_loss_allocate_outputs)"
+                )
     return lengths.astype(np.int64)
 
 
@@ -71,17 +79,23 @@ def _padded(targets, labels) -> np.ndarray:
     if targets.ndim == 1:
         total = int(labels.sum())
         if targets.size != total:
-            raise RuntimeError(f"Expected tensor to have size {total} at dimension 0, but got size {targets.size} {where}")
+            raise RuntimeError(
+                f"Expected tensor to have size {total} at dimension 0, but got size {targets.size} {where}"
+            )
         starts = np.cumsum(labels) - labels
         at = np.minimum(starts[:, None] + np.arange(longest), max(total - 1, 0))
         found = targets[at] if total else np.zeros((len(labels), longest), np.int64)
     elif targets.ndim == 2:
         if targets.shape[0] != len(labels):
-            raise RuntimeError(f"Expected tensor to have size {len(labels)} at dimension 0, but got size {targets.shape[0]} "
-                               f"{where}")
+            raise RuntimeError(
+                f"Expected tensor to have size {len(labels)} at dimension 0, but got size {targets.shape[0]} "
+                f"{where}"
+            )
         if targets.shape[1] < longest:
-            raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size "
-                               f"{targets.shape[1]} {where}")
+            raise RuntimeError(
+                f"Expected tensor to have size at least {longest} at dimension 1, but got size "
+                f"{targets.shape[1]} {where}"
+            )
         found = targets
         longest = targets.shape[1]
     else:
@@ -90,8 +104,14 @@ def _padded(targets, labels) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def ctc_loss(log_probs: np.ndarray, targets: np.ndarray, input_lengths, target_lengths, blank: int = 0,
-             zero_infinity: bool = False) -> tuple:
+def ctc_loss(
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths,
+    target_lengths,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> tuple:
     """The negative log-likelihood of each sample's labels, and alpha. See Note [Alignments].
 
     Args:
@@ -137,14 +157,24 @@ def _likelihood(alpha, problem) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def ctc_loss_backward(grad: np.ndarray, log_probs: np.ndarray, targets: np.ndarray, input_lengths, target_lengths,
-                      neg_log_likelihood: np.ndarray, log_alpha: np.ndarray, blank: int,
-                      zero_infinity: bool = False) -> np.ndarray:
-    """The gradient of `ctc_loss` for log_probs, as PyTorch defines it: exp(log_probs) minus the probability of each class in
-    each frame, given the labels. The first term vanishes in the gradient of log_softmax that follows.
+def ctc_loss_backward(
+    grad: np.ndarray,
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths,
+    target_lengths,
+    neg_log_likelihood: np.ndarray,
+    log_alpha: np.ndarray,
+    blank: int,
+    zero_infinity: bool = False,
+) -> np.ndarray:
+    """The gradient of `ctc_loss` for log_probs, as PyTorch defines it: exp(log_probs) minus the probability
+    of each class in each frame, given the labels. The first term vanishes in the gradient of log_softmax that
+    follows.
 
     Returns:
-        (frames, n, classes); zeros beyond a sample's frames and, with `zero_infinity`, where its loss is infinite.
+        (frames, n, classes); zeros beyond a sample's frames and, with `zero_infinity`, where its loss is
+        infinite.
     """
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank)
     emissions = problem.emissions(log_probs)
@@ -177,4 +207,3 @@ def _shifted(skips) -> np.ndarray:
     found = np.zeros_like(skips)
     found[:, :-2] = skips[:, 2:]
     return found
-

@@ -11,8 +11,11 @@ from ._loss_inputs import MEAN, NONE, reduce
 from ._precision import widen
 
 
-def multi_margin_loss(self: np.ndarray, target: np.ndarray, p=1, margin=1, weight=None, reduction: int = MEAN) -> np.ndarray:
-    """The mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target]; reduced.
+def multi_margin_loss(
+    self: np.ndarray, target: np.ndarray, p=1, margin=1, weight=None, reduction: int = MEAN
+) -> np.ndarray:
+    """The mean over the other classes of max(0, margin - x[target] + x[i]) ** p, times weight[target];
+    reduced.
 
     Args:
         self: (n, classes) or (classes,).
@@ -41,8 +44,15 @@ def _hinges(x, classes, rows, margin) -> np.ndarray:
     return z
 
 
-def multi_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, p, margin, weight=None,
-                               reduction: int = MEAN) -> np.ndarray:
+def multi_margin_loss_backward(
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    target: np.ndarray,
+    p,
+    margin,
+    weight=None,
+    reduction: int = MEAN,
+) -> np.ndarray:
     """The gradient of `multi_margin_loss` for self."""
     x, classes, rows = _multi_margin_inputs(self, target, p, weight)
     z = _hinges(x, classes, rows, margin)
@@ -57,13 +67,16 @@ def multi_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target
 
 def _multi_margin_inputs(self, target, p, weight) -> tuple:
     if self.ndim > 2 or 0 in self.shape[1:] or (self.ndim == 1 and not self.size):
-        raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-                           f"{list(self.shape)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
+        )
     x = self.reshape(1, -1) if self.ndim < 2 else self
     if target.size != len(x) or target.ndim > 1:
-        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
-                           f"(batch size). Expected target size [{len(x)}], but got {list(target.shape)}. Input has shape "
-                           f"{list(self.shape)}.")
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
+            f"(batch size). Expected target size [{len(x)}], but got {list(target.shape)}. Input has shape "
+            f"{list(self.shape)}."
+        )
     if p not in (1, 2):
         raise RuntimeError("only p == 1 and p == 2 supported")
     if weight is not None and weight.shape != (x.shape[1],):
@@ -81,7 +94,8 @@ def _require_long(target) -> None:
 
 
 def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reduction: int) -> tuple:
-    """The sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes; reduced.
+    """The sum over labels j and other classes i of max(0, 1 - (x[j] - x[i])), over the number of classes;
+    reduced.
 
     Args:
         self: (n, classes) or (classes,).
@@ -111,8 +125,9 @@ def _label_hinges(x, labels, listed, is_target) -> np.ndarray:
     return z
 
 
-def multilabel_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int,
-                                    is_target: np.ndarray) -> np.ndarray:
+def multilabel_margin_loss_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, is_target: np.ndarray
+) -> np.ndarray:
     """The gradient of the multilabel margin loss for self."""
     x, labels, listed = _multilabel_inputs(self, target)
     chosen = widen(is_target).reshape(x.shape)
@@ -128,10 +143,13 @@ def multilabel_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, t
 
 def _multilabel_inputs(self, target) -> tuple:
     if self.ndim > 2 or 0 in self.shape[1:] or (self.ndim == 1 and not self.size):
-        raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-                           f"{list(self.shape)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
+        )
     if target.shape != self.shape and not (self.ndim < 2 and target.ndim < 2 and target.size == self.size):
-        raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}")
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}"
+        )
     _require_long(target)
     count = self.shape[-1] if self.ndim else 1
     rows = math.prod(self.shape[:-1])

@@ -10,7 +10,9 @@ from ._precision import widen
 from ._refuse import not_implemented
 
 
-def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
+def nll_loss_forward(
+    self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int
+) -> tuple:
     """-weight[target] * self[target], reduced, and the sum of the weights that took part in it.
 
     Args:
@@ -29,7 +31,9 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
     losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
     np.negative(losses, out=losses)
-    weights = None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
+    weights = (
+        None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
+    )
     if reduction != NONE:
         return _reduced_nll(losses, weights, reduction, self.dtype)
     if chosen is not None:
@@ -38,9 +42,17 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
     return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
 
 
-def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
-                      ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
-    """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0 elsewhere."""
+def nll_loss_backward(
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    target: np.ndarray,
+    weight,
+    reduction: int,
+    ignore_index: int,
+    total_weight: np.ndarray,
+) -> np.ndarray:
+    """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0
+    elsewhere."""
     found = np.zeros(self.shape, self.dtype)
     x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
@@ -55,7 +67,9 @@ def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndar
     return found
 
 
-def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
+def nll_loss2d_forward(
+    self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int
+) -> tuple:
     """`nll_loss_forward` of an image: self (n, classes, h, w), target (n, h, w)."""
     _check_nll2d(self, target, weight)
     classes, chosen = _targets(target, self.shape[1], ignore_index)
@@ -73,8 +87,15 @@ def nll_loss2d_forward(self: np.ndarray, target: np.ndarray, weight, reduction: 
     return _reduced_nll(losses, weights, reduction, self.dtype)
 
 
-def nll_loss2d_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight, reduction: int,
-                        ignore_index: int, total_weight: np.ndarray) -> np.ndarray:
+def nll_loss2d_backward(
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    target: np.ndarray,
+    weight,
+    reduction: int,
+    ignore_index: int,
+    total_weight: np.ndarray,
+) -> np.ndarray:
     """The gradient of `nll_loss2d_forward` for self."""
     _check_nll2d(self, target, weight)
     found = np.zeros(self.shape, self.dtype)
@@ -146,11 +167,14 @@ def _check_nll(self, target, weight) -> None:
 
 def _check_nll2d(self, target, weight) -> None:
     if target.ndim != 3:
-        raise RuntimeError("only batches of spatial targets supported (3D tensors) but got targets of dimension: "
-                           f"{target.ndim}")
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{target.ndim}"
+        )
     if self.ndim != 4:
-        raise RuntimeError("only batches of spatial inputs supported (4D tensors), but got input of dimension: "
-                           f"{self.ndim}")
+        raise RuntimeError(
+            f"only batches of spatial inputs supported (4D tensors), but got input of dimension: {self.ndim}"
+        )
     if self.shape[0] != target.shape[0] or self.shape[2:] != target.shape[1:]:
         raise RuntimeError(f"size mismatch (got input: {list(self.shape)} , target: {list(target.shape)}")
     _check_types(self, target, weight, self.shape[1], "nll_loss2d_forward_out_frame")
@@ -159,15 +183,20 @@ def _check_nll2d(self, target, weight) -> None:
 def _check_types(self, target, weight, count, name) -> None:
     dtype = target.dtype
     if not (dtype.kind == "i" and dtype.itemsize == 8 or dtype.kind == "u" and dtype.itemsize == 1):
-        raise RuntimeError("expected target dtype to be Long or Byte, but got "
-                           f"{scalar_type_name(TYPE_OF[target.dtype])}")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {scalar_type_name(TYPE_OF[target.dtype])}"
+        )
     if self.dtype.kind not in "fV":
         raise not_implemented(name, self)
     if weight is None:
         return
     if weight.shape != (count,):
-        raise RuntimeError(f"weight tensor should be defined either for all {count} classes or no classes but got "
-                           f"weight tensor of shape: {list(weight.shape)}")
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {count} classes or no classes but got "
+            f"weight tensor of shape: {list(weight.shape)}"
+        )
     if weight.dtype is not self.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
-                           f"{scalar_type_name(TYPE_OF[weight.dtype])}")
+        raise RuntimeError(
+            f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
+            f"{scalar_type_name(TYPE_OF[weight.dtype])}"
+        )

@@ -89,7 +89,8 @@ def leaky_relu(self, negative_slope=0.01):
 
 @floating("leaky_relu_backward_cpu")
 def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
-    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope elsewhere.
+    """`grad_output` where `self` (or the result, which has its sign) is positive, times negative_slope
+    elsewhere.
 
     Raises:
         RuntimeError: for a result and a negative slope, which do not tell the sign of the input.
@@ -101,14 +102,16 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
 def _check_slope(self_is_result, slope) -> None:
     if self_is_result and slope < 0:
         raise RuntimeError(
-            "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is "
-            "caused by calling in-place forward function with a negative slope, please call out-of-place version instead. File an "
-            "issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation "
-            "with negative slope")
+            "In-place leakyReLu backward calculation is triggered with a negative slope which is not "
+            "supported. This is caused by calling in-place forward function with a negative slope, please "
+            "call out-of-place version instead. File an issue at https://github.com/pytorch/pytorch if you "
+            "do require supporting in-place leakRelu backward calculation with negative slope"
+        )
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """The gradient of a leaky ReLU with the slopes `noise` in training, else with the mean of lower and upper."""
+    """The gradient of a leaky ReLU with the slopes `noise` in training, else with the mean of lower and
+    upper."""
     if training and upper - lower > 1e-6:
         return np.multiply(grad_output, noise)
     return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
@@ -200,9 +203,11 @@ def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
     if self.dtype.kind in "iubc":
         raise not_implemented("softshrink_check", self)
     if not lambd >= 0:
-        raise RuntimeError("lambda must be in range [0, "
-                           f"{float(np.finfo(self.dtype).max) if self.dtype.kind == 'f' else 3.38953e+38:g}] for input "
-                           f"dtype {scalar_type_name(TYPE_OF[self.dtype])}, but found {lambd:g}")
+        raise RuntimeError(
+            "lambda must be in range [0, "
+            f"{float(np.finfo(self.dtype).max) if self.dtype.kind == 'f' else 3.38953e38:g}] for input "
+            f"dtype {scalar_type_name(TYPE_OF[self.dtype])}, but found {lambd:g}"
+        )
     return _softshrink(self, lambd)
 
 

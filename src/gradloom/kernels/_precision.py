@@ -25,12 +25,14 @@ def widen(a: np.ndarray) -> np.ndarray:
 def floating(name: str, kinds: str = "f"):
     """Decorates an elementwise kernel that is written for float32 and float64 arrays with dimensions.
 
-    The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the result gets it.
+    The kernel may write to arrays that it made with `out=`. All arrays have the dtype of the first one; the
+    result gets it.
 
     Args:
         name: PyTorch's name of the kernel, for the NotImplementedError about other dtypes.
         kinds: the `dtype.kind`s that the kernel takes.
     """
+
     def decorate(kernel):
         @wraps(kernel)
         def checked(self, *rest):
@@ -47,7 +49,9 @@ def floating(name: str, kinds: str = "f"):
             if scalar:
                 found = found.reshape(())
             return found.astype(dtype) if half else found
+
         return np.errstate(all="ignore")(checked)
+
     return decorate
 
 

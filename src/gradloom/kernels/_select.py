@@ -1,17 +1,18 @@
 """Choices between two arrays, and bounds, without a branch at every element.
 
 Note [Branches]
-`np.where` and `np.maximum` with a number are loops with a branch or a single element at a time, which costs five to
-twenty times a vector loop once an array's mask is irregular. The same is had from arithmetic on the bits of the numbers,
-which is exact for infinities and NaNs too, and from a row of equal numbers instead of one number.
+`np.where` and `np.maximum` with a number are loops with a branch or a single element at a time, which costs
+five to twenty times a vector loop once an array's mask is irregular. The same is had from arithmetic on the
+bits of the numbers, which is exact for infinities and NaNs too, and from a row of equal numbers instead of
+one number.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-_FEW = 4096   # elements, below which one NumPy call is better than three
-_ROW = 512    # elements: a row that stays in the first-level cache
+_FEW = 4096  # elements, below which one NumPy call is better than three
+_ROW = 512  # elements: a row that stays in the first-level cache
 
 
 def keep_where(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -35,7 +36,9 @@ def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return found.view(a.dtype)
 
 
-def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
+def bounded(
+    ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None
+) -> np.ndarray:
     """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype.
 
     Args:

@@ -40,8 +40,10 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     """
     if is_result and alpha < 0:
         raise RuntimeError(
-            "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused "
-            "by calling in-place forward function with a negative slope, please call out-of-place version instead.")
+            "In-place elu backward calculation is triggered with a negative slope which is not supported. "
+            "This is caused by calling in-place forward function with a negative slope, please call "
+            "out-of-place version instead."
+        )
     dtype = self_or_result.dtype
     below = _below_zero(self_or_result)
     if is_result:
@@ -68,7 +70,8 @@ def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
 
 
 def gelu(self: np.ndarray, approximate: str = "none") -> np.ndarray:
-    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and Gimpel 2016).
+    """self * Phi(self), where Phi is the normal distribution; with "tanh", approximately (Hendrycks and
+    Gimpel 2016).
 
     Raises:
         RuntimeError: for another approximation.
@@ -188,7 +191,8 @@ def mish(self):
 
 
 def _tanh_softplus(self) -> np.ndarray:
-    """tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(self), where e does not overflow; else 1."""
+    """tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2) with e = exp(self), where e does not overflow; else
+    1."""
     e = bounded(np.minimum, self, self.dtype.type(20))
     np.exp(e, out=e)
     e *= e + 2
@@ -311,7 +315,9 @@ def halves(self: np.ndarray, dim: int) -> tuple:
     if ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if not -ndim <= dim < ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
     dim %= ndim
     size = self.shape[dim]
     if size % 2:

@@ -8,19 +8,49 @@ from __future__ import annotations
 import numpy as np
 
 from ._piecewise import (  # noqa: F401
-    hardshrink, hardsigmoid, hardsigmoid_backward, hardswish, hardswish_backward, hardtanh, hardtanh_backward, leaky_relu,
-    leaky_relu_backward, prelu, prelu_backward, relu, relu_, rrelu_with_noise_backward, shrink_backward, softshrink,
-    threshold, threshold_backward)
+    hardshrink,
+    hardsigmoid,
+    hardsigmoid_backward,
+    hardswish,
+    hardswish_backward,
+    hardtanh,
+    hardtanh_backward,
+    leaky_relu,
+    leaky_relu_backward,
+    prelu,
+    prelu_backward,
+    relu,
+    relu_,
+    rrelu_with_noise_backward,
+    shrink_backward,
+    softshrink,
+    threshold,
+    threshold_backward,
+)
 from ._precision import widen
 from ._refuse import not_implemented
 from ._smooth import (  # noqa: F401
-    celu, elu, elu_backward, gelu, gelu_backward, glu, glu_backward, log_sigmoid_backward, log_sigmoid_forward, mish,
-    mish_backward, silu, silu_backward, softplus, softplus_backward)
-
+    celu,
+    elu,
+    elu_backward,
+    gelu,
+    gelu_backward,
+    glu,
+    glu_backward,
+    log_sigmoid_backward,
+    log_sigmoid_forward,
+    mish,
+    mish_backward,
+    silu,
+    silu_backward,
+    softplus,
+    softplus_backward,
+)
 
 # Note [Rows]
-# Softmax mostly runs over short contiguous rows, for which NumPy's reductions cost more than the arithmetic. The sum of a
-# row is a product with ones, which BLAS does; the maximum is taken over columns of a transposed copy.
+# Softmax mostly runs over short contiguous rows, for which NumPy's reductions cost more than the arithmetic.
+# The sum of a row is a product with ones, which BLAS does; the maximum is taken over columns of a transposed
+# copy.
 _SHORT = 32
 
 
@@ -79,8 +109,10 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
 def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
     ndim = self.ndim
     if not -max(ndim, 1) <= dim < max(ndim, 1):
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], "
-                         f"but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], "
+            f"but got {dim})"
+        )
     if half_to_float:
         raise RuntimeError("softmax with half to float conversion is not supported on CPU")
     if self.dtype.kind not in "fV":
@@ -89,7 +121,9 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
     return widen(self)
 
 
-def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
+def softmax_backward(
+    grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
+) -> np.ndarray:
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
     out = widen(output)
     found = np.asarray(out * widen(grad_output))
@@ -98,12 +132,12 @@ def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, inpu
     return found if found.dtype is input_dtype else found.astype(input_dtype)
 
 
-def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
+def log_softmax_backward(
+    grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
+) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
     grad = widen(grad_output)
     found = np.asarray(np.exp(widen(output), order="C"))
     found *= _sum(grad, dim)
     np.subtract(grad, found, out=found)
     return found if found.dtype is input_dtype else found.astype(input_dtype)
-
-

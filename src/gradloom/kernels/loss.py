@@ -1,7 +1,8 @@
 """Losses.
 
-A reduction is a number: 0 gives a loss for each element, 1 their mean, 2 their sum. Negative log likelihoods are in
-_nll.py, losses of margins between classes in _margin.py, connectionist temporal classification is in _ctc.py.
+A reduction is a number: 0 gives a loss for each element, 1 their mean, 2 their sum. Negative log likelihoods
+are in _nll.py, losses of margins between classes in _margin.py, connectionist temporal classification is in
+_ctc.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import numpy as np
 from ._ctc import ctc_loss, ctc_loss_backward  # noqa: F401
 from ._loss_inputs import MEAN, NONE, SUM, common_shape, loss_inputs, mean_of, narrow, reduce
 from ._margin import (  # noqa: F401
-    multi_margin_loss, multi_margin_loss_backward, multilabel_margin_loss_backward, multilabel_margin_loss_forward)
+    multi_margin_loss,
+    multi_margin_loss_backward,
+    multilabel_margin_loss_backward,
+    multilabel_margin_loss_forward,
+)
 from ._nll import nll_loss2d_backward, nll_loss2d_forward, nll_loss_backward, nll_loss_forward  # noqa: F401
 from ._precision import widen
 from ._refuse import not_implemented
@@ -28,7 +33,9 @@ def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.
     return narrow(total if reduction == SUM else mean_of(total, d.size), dtype)
 
 
-def mse_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
+def mse_loss_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
+) -> np.ndarray:
     """2 * (self - target) * grad_output, divided by the number of elements if the loss was their mean."""
     dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out")
     d = np.asarray(np.subtract(x, y))
@@ -48,7 +55,9 @@ def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
     return narrow(np.multiply(slope, grad), dtype)
 
 
-def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0) -> np.ndarray:
+def smooth_l1_loss(
+    self: np.ndarray, target: np.ndarray, reduction: int = MEAN, beta: float = 1.0
+) -> np.ndarray:
     """d ** 2 / (2 * beta) where d = |self - target| is below beta, d - beta / 2 elsewhere; reduced.
 
     Raises:
@@ -74,8 +83,9 @@ def _huber(x, y, delta) -> np.ndarray:
     return d
 
 
-def smooth_l1_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int,
-                            beta: float) -> np.ndarray:
+def smooth_l1_loss_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, beta: float
+) -> np.ndarray:
     """grad_output * clip((self - target) / beta, -1, 1), over the number of elements for a mean."""
     dtype, x, y = loss_inputs(self, target, "smooth_l1_backward_cpu_out")
     d = np.asarray(np.subtract(x, y))
@@ -88,7 +98,8 @@ def smooth_l1_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: n
 
 
 def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delta: float = 1.0) -> np.ndarray:
-    """d ** 2 / 2 where d = |self - target| is at most delta, delta * (d - delta / 2) elsewhere; reduced, in self's dtype.
+    """d ** 2 / 2 where d = |self - target| is at most delta, delta * (d - delta / 2) elsewhere; reduced, in
+    self's dtype.
 
     Raises:
         RuntimeError: unless delta is positive.
@@ -99,8 +110,9 @@ def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delt
     return reduce(_huber(x, y, delta), reduction, self.dtype)
 
 
-def huber_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int,
-                        delta: float) -> np.ndarray:
+def huber_loss_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, delta: float
+) -> np.ndarray:
     """grad_output * clip(self - target, -delta, delta), over the number of elements for a mean."""
     dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out")
     d = np.asarray(np.subtract(x, y))
@@ -116,12 +128,16 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     """
     shape = common_shape(self, target)
     if shape != self.shape:
-        raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
     if self.dtype.kind in "iub":
         from ..dtype import TYPE_OF, scalar_type_name
 
-        raise RuntimeError("result type Float can't be cast to the desired output type "
-                           f"{scalar_type_name(TYPE_OF[self.dtype])}")
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type "
+            f"{scalar_type_name(TYPE_OF[self.dtype])}"
+        )
     losses = np.asarray(np.multiply(widen(self), widen(target)))
     np.negative(losses, out=losses)
     with np.errstate(all="ignore"):
@@ -130,7 +146,9 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     return reduce(losses, reduction, self.dtype)
 
 
-def soft_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int) -> np.ndarray:
+def soft_margin_loss_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
+) -> np.ndarray:
     """-target * grad_output / (1 + exp(target * self)), over the number of elements for a mean."""
     slope = np.asarray(np.multiply(widen(self), widen(target)))
     with np.errstate(all="ignore"):
@@ -140,7 +158,9 @@ def soft_margin_loss_backward(grad_output: np.ndarray, self: np.ndarray, target:
     return _chain(grad_output, slope, reduction, self.dtype, -1.0)
 
 
-def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN) -> np.ndarray:
+def binary_cross_entropy(
+    self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN
+) -> np.ndarray:
     """-(t * log(x) + (1 - t) * log(1 - x)) with logarithms not below -100, times the weight; reduced.
 
     Raises:
@@ -165,12 +185,15 @@ def _check_same_type(self, target) -> None:
     if self.dtype is not target.dtype:
         from ..dtype import TYPE_OF, scalar_type_name
 
-        raise RuntimeError(f"Found dtype {scalar_type_name(TYPE_OF[target.dtype])} but expected "
-                           f"{scalar_type_name(TYPE_OF[self.dtype])}")
+        raise RuntimeError(
+            f"Found dtype {scalar_type_name(TYPE_OF[target.dtype])} but expected "
+            f"{scalar_type_name(TYPE_OF[self.dtype])}"
+        )
 
 
-def binary_cross_entropy_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight=None,
-                                  reduction: int = MEAN) -> np.ndarray:
+def binary_cross_entropy_backward(
+    grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN
+) -> np.ndarray:
     """grad_output * weight * (x - t) / (x * (1 - x)), over the number of elements for a mean."""
     x, t = widen(self), widen(target)
     slope = np.asarray(np.subtract(x, t))
@@ -180,8 +203,9 @@ def binary_cross_entropy_backward(grad_output: np.ndarray, self: np.ndarray, tar
     return _chain(grad_output, slope, reduction, self.dtype)
 
 
-def binary_cross_entropy_with_logits(self: np.ndarray, target: np.ndarray, weight=None, pos_weight=None,
-                                     reduction: int = MEAN) -> np.ndarray:
+def binary_cross_entropy_with_logits(
+    self: np.ndarray, target: np.ndarray, weight=None, pos_weight=None, reduction: int = MEAN
+) -> np.ndarray:
     """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
     dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu")
     with np.errstate(all="ignore"):

@@ -1,10 +1,10 @@
 """Products of matrices and vectors.
 
 Note [Products]
-Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass a transposed
-one by its strides. Two things are done for them here. Halves are multiplied in float32 and rounded once at the end.
-A batch in which neither of the last two dimensions is contiguous is copied first: `np.matmul` would fall back to a loop of
-its own, while `np.dot` copies by itself.
+Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass
+a transposed one by its strides. Two things are done for them here. Halves are multiplied in float32 and
+rounded once at the end. A batch in which neither of the last two dimensions is contiguous is copied first:
+`np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
     if self.shape[1] != mat2.shape[0]:
         raise _cannot_multiply(self, mat2)
     if self.dtype is not mat2.dtype:
-        raise RuntimeError("expected m1 and m2 to have the same dtype, but got: "
-                           f"{_c_name(self)} != {_c_name(mat2)}")
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_c_name(self)} != {_c_name(mat2)}"
+        )
     return product(self, mat2, "addmm_impl_cpu_")
 
 
@@ -54,11 +55,15 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
     if self.shape[1] != vec.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), "
-                           f"vec ({vec.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), "
+            f"vec ({vec.shape[0]})"
+        )
     if self.dtype is not vec.dtype:
         found, other = scalar_type_name(TYPE_OF[self.dtype]), scalar_type_name(TYPE_OF[vec.dtype])
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}")
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {other}, {found}, and {other}"
+        )
     return product(self, vec, "addmv_impl_cpu")
 
 
@@ -67,12 +72,16 @@ def dot(self: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     if self.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors")
     if self.dtype is not tensor.dtype:
-        raise RuntimeError("dot : expected both vectors to have same dtype, but found "
-                           f"{scalar_type_name(TYPE_OF[self.dtype])} and {scalar_type_name(TYPE_OF[tensor.dtype])}")
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{scalar_type_name(TYPE_OF[self.dtype])} and {scalar_type_name(TYPE_OF[tensor.dtype])}"
+        )
     n, m = self.size, tensor.size
     if n != m:
-        raise RuntimeError(f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of "
-                           f"elements, but got {n} and {m} elements respectively")
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of "
+            f"elements, but got {n} and {m} elements respectively"
+        )
     return product(self, tensor, "dot")
 
 
@@ -87,16 +96,21 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
         raise RuntimeError(f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, {vec.ndim}")
     n, m = mat.shape
     if m != vec.shape[0] or self.shape not in ((n,), (1,), ()):
-        raise RuntimeError(f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec "
-                           f"({vec.shape[0]})")
+        raise RuntimeError(
+            f"size mismatch, got input ({self.shape[0] if self.ndim else 1}), mat ({n}x{m}), vec "
+            f"({vec.shape[0]})"
+        )
     if not self.dtype is mat.dtype is vec.dtype:
         names = [scalar_type_name(TYPE_OF[a.dtype]) for a in (self, mat, vec)]
-        raise RuntimeError("addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names))
+        raise RuntimeError(
+            "addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names)
+        )
     return add_scaled(self, product(mat, vec, "addmv_impl_cpu", keep_wide=True), beta, alpha)
 
 
 def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of one dtype.
+    """beta * self + alpha * (all products of vec1's and vec2's elements), where self broadcasts to (n, m); of
+    one dtype.
 
     Raises:
         RuntimeError: if shapes do not fit, or a number does not fit the dtype.
@@ -111,23 +125,28 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
         return found if not beta else found | self
     if kind in "iu" and (beta.__class__ is float or alpha.__class__ is float):
         name = "beta" if beta.__class__ is float else "alpha"
-        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        raise RuntimeError(
+            f"For integral input tensors, argument {name} must not be a floating point number."
+        )
     return add_scaled(self, np.multiply.outer(widen(vec1), widen(vec2)), beta, alpha)
 
 
 def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (the products of batches), where self broadcasts to (b, n, m); beta 0 leaves self unread."""
+    """beta * self + alpha * (the products of batches), where self broadcasts to (b, n, m); beta 0 leaves self
+    unread."""
     check_batches(batch1, batch2)
     if self.dtype is not batch1.dtype:
-        raise RuntimeError(f"Input dtypes must be the same, got: input {_c_name(self)}, batch1: {_c_name(batch1)}, "
-                           f"batch2: {_c_name(batch2)}")
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {_c_name(self)}, batch1: {_c_name(batch1)}, "
+            f"batch2: {_c_name(batch2)}"
+        )
     check_expand(self, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     return add_scaled(self, product(batch1, batch2, "baddbmm", keep_wide=True), beta, alpha)
 
 
 def addbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
-    """beta * self + alpha * (the sum of the products of batches), where self broadcasts to (n, m): one product of
-    (n, b * k) and (b * k, m)."""
+    """beta * self + alpha * (the sum of the products of batches), where self broadcasts to (n, m): one
+    product of (n, b * k) and (b * k, m)."""
     for name, batch in (("batch1", batch1), ("batch2", batch2)):
         if batch.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -153,13 +172,19 @@ def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarr
     if ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if not -ndim <= dim < ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
     if self.shape[dim] != 3 or other.shape[dim] != 3:
-        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and "
-                           f"{other.shape[dim]}")
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape[dim]} and "
+            f"{other.shape[dim]}"
+        )
     if self.dtype is not other.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
-                           f"{scalar_type_name(TYPE_OF[other.dtype])}")
+        raise RuntimeError(
+            f"expected scalar type {scalar_type_name(TYPE_OF[self.dtype])} but found "
+            f"{scalar_type_name(TYPE_OF[other.dtype])}"
+        )
     if self.dtype.kind == "b":
         raise not_implemented("cross", self)
     a, b = np.moveaxis(widen(self), dim, 0), np.moveaxis(widen(other), dim, 0)
@@ -171,12 +196,21 @@ def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarr
     return found
 
 
-def trilinear(i1: np.ndarray, i2: np.ndarray, i3: np.ndarray, expand1: tuple, expand2: tuple, expand3: tuple,
-              sumdim: tuple, unroll_dim: int = 1) -> np.ndarray:
+def trilinear(
+    i1: np.ndarray,
+    i2: np.ndarray,
+    i3: np.ndarray,
+    expand1: tuple,
+    expand2: tuple,
+    expand3: tuple,
+    sumdim: tuple,
+    unroll_dim: int = 1,
+) -> np.ndarray:
     """sum(i1 * i2 * i3) over some dimensions, each factor with dimensions of size one put in first.
 
     Args:
-        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of size one.
+        expand1, expand2, expand3: where (in the dimensions of the product) each factor gets a dimension of
+            size one.
         sumdim: the dimensions of the product that are summed over.
         unroll_dim: taken for compatibility.
 
@@ -198,7 +232,8 @@ def trilinear(i1: np.ndarray, i2: np.ndarray, i3: np.ndarray, expand1: tuple, ex
 
 
 def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
-    """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k, m).
+    """a @ b for arrays of one dtype and shapes that fit: vectors, matrices, or batches (b, n, k) and (b, k,
+    m).
 
     Args:
         name: PyTorch's name of the kernel, for its message about bools.
@@ -251,15 +286,19 @@ def check_expand(self: np.ndarray, shape: tuple) -> None:
     if self.ndim > len(shape):
         from ..dtype import legacy_type_name
 
-        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "
-                           f"the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
-                           f"dimensions in the tensor ({self.ndim})")
+        raise RuntimeError(
+            f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "
+            f"the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({self.ndim})"
+        )
     lead = len(shape) - self.ndim
     for d, n in enumerate(self.shape):
         if n != 1 and n != shape[lead + d]:
-            raise RuntimeError(f"The expanded size of the tensor ({shape[lead + d]}) must match the existing size ({n}) "
-                               f"at non-singleton dimension {lead + d}.  Target sizes: {list(shape)}.  Tensor sizes: "
-                               f"{list(self.shape)}")
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[lead + d]}) must match the existing size ({n}) "
+                f"at non-singleton dimension {lead + d}.  Target sizes: {list(shape)}.  Tensor sizes: "
+                f"{list(self.shape)}"
+            )
 
 
 def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
@@ -270,19 +309,24 @@ def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
         raise RuntimeError("batch2 must be a 3D tensor")
     b, _, k = batch1.shape
     if batch2.shape[0] != b or batch2.shape[1] != k:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: "
-                           f"[{batch2.shape[0]}, {batch2.shape[1]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{b}, {k}] but got: "
+            f"[{batch2.shape[0]}, {batch2.shape[1]}]."
+        )
     if batch1.dtype is not batch2.dtype:
-        raise RuntimeError(f"expected scalar type {scalar_type_name(TYPE_OF[batch1.dtype])} but found "
-                           f"{scalar_type_name(TYPE_OF[batch2.dtype])}")
+        raise RuntimeError(
+            f"expected scalar type {scalar_type_name(TYPE_OF[batch1.dtype])} but found "
+            f"{scalar_type_name(TYPE_OF[batch2.dtype])}"
+        )
 
 
 def _for_blas(a: np.ndarray) -> np.ndarray:
     """`a`, or a copy if neither of its last two dimensions has a stride of one element."""
     item = a.itemsize
     rows, columns = a.strides[-2:]
-    if (columns == item and rows >= item and rows % item == 0) or (rows == item and columns >= item and
-                                                                   columns % item == 0):
+    if (columns == item and rows >= item and rows % item == 0) or (
+        rows == item and columns >= item and columns % item == 0
+    ):
         return a
     return np.ascontiguousarray(a)
 
@@ -290,18 +334,31 @@ def _for_blas(a: np.ndarray) -> np.ndarray:
 def _require_one_type(self, mat1, mat2) -> None:
     if self.dtype is not mat2.dtype or mat1.dtype is not mat2.dtype:
         name, other = ("self", self) if self.dtype is not mat2.dtype else ("mat1", mat1)
-        raise RuntimeError(f"{name} and mat2 must have the same dtype, but got "
-                           f"{scalar_type_name(TYPE_OF[other.dtype])} and {scalar_type_name(TYPE_OF[mat2.dtype])}")
+        raise RuntimeError(
+            f"{name} and mat2 must have the same dtype, but got "
+            f"{scalar_type_name(TYPE_OF[other.dtype])} and {scalar_type_name(TYPE_OF[mat2.dtype])}"
+        )
 
 
 def _cannot_multiply(a, b) -> RuntimeError:
-    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
-                        f"{b.shape[0]}x{b.shape[1]})")
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+    )
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "int64": "long", "int32": "int",
-            "int16": "short", "int8": "signed char", "uint8": "unsigned char"}
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+}
 
 
 def _c_name(a: np.ndarray) -> str:

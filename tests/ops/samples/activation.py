@@ -1,4 +1,5 @@
-"""Samples of the activations: numbers on all pieces of each function, away from where pieces meet; and of softmax."""
+"""Samples of the activations: numbers on all pieces of each function, away from where pieces meet; and of
+softmax."""
 
 from __future__ import annotations
 
@@ -14,20 +15,25 @@ def wide(*shape, seed=0):
 
 def elementwise(*settings):
     """Of each rank, not contiguous, empty; with other settings."""
+
     def samples():
         for x in (wide(3, 4), wide(), wide(0, 2), wide(4, 3).transpose(0, 1)):
             yield (x,), {}
         for args in settings:
             yield (wide(3, 4), *args), {}
+
     return samples
 
 
 def backward(*settings, swapped=None, result=None):
-    """A gradient, the input, and settings: in the schema's order, which has them between the two if `swapped`."""
+    """A gradient, the input, and settings: in the schema's order, which has them between the two if
+    `swapped`."""
+
     def samples():
         for args in settings or ((),):
             pair = (tensor(3, 4, seed=1), wide(3, 4))
             yield (pair[0], *args, pair[1]) if swapped else (*pair, *args), {}
+
     return samples
 
 
@@ -35,6 +41,7 @@ def gelu(*arrays):
     def samples():
         for approximate in ("none", "tanh"):
             yield tuple(wide(3, 4, seed=i) for i in range(arrays[0])), {"approximate": approximate}
+
     return samples
 
 
@@ -76,10 +83,19 @@ def glu_backward():
 
 def softmax(*rest, **kwargs):
     """Along the last, first and a middle dimension, of a number, of nothing."""
+
     def samples():
-        for x, dim in ((wide(3, 4), 1), (wide(3, 4), 0), (wide(2, 3, 2), -2), (wide(), 0), (wide(0, 3), 1),
-                       (transposed(4, 3), 1), (wide(2, 40), 1)):
+        for x, dim in (
+            (wide(3, 4), 1),
+            (wide(3, 4), 0),
+            (wide(2, 3, 2), -2),
+            (wide(), 0),
+            (wide(0, 3), 1),
+            (transposed(4, 3), 1),
+            (wide(2, 40), 1),
+        ):
             yield (x, dim, *rest), dict(kwargs)
+
     return samples
 
 
@@ -88,12 +104,28 @@ def softmax_backward(function):
         for shape, dim in (((3, 4), 1), ((3, 4), 0), ((2, 3, 2), -2), ((), 0)):
             output = getattr(gradloom, function)(wide(*shape), dim)
             yield (tensor(*shape, seed=1), output, dim, gradloom.float64), {}
+
     return samples
 
 
 SAMPLES = {
-    **{name: elementwise() for name in ("relu", "relu_", "relu6", "relu6_", "selu", "selu_", "hardsigmoid", "hardswish", "silu",
-                                        "mish", "log_sigmoid", "log_sigmoid_forward")},
+    **{
+        name: elementwise()
+        for name in (
+            "relu",
+            "relu_",
+            "relu6",
+            "relu6_",
+            "selu",
+            "selu_",
+            "hardsigmoid",
+            "hardswish",
+            "silu",
+            "mish",
+            "log_sigmoid",
+            "log_sigmoid_forward",
+        )
+    },
     "threshold": lambda: iter([((wide(3, 4), 0.5, -1.5), {}), ((wide(), -0.5, 2), {})]),
     "threshold_backward": backward((0.5,), (0,)),
     "hardtanh": elementwise((-0.5, 2.5)),

@@ -23,21 +23,25 @@ def signs(*shape):
 
 def pair(*settings, first=wide, second=wide, keywords=()):
     """Two tensors, each reduction, then further settings."""
+
     def samples():
         for reduction in (NONE, MEAN, SUM):
             for setting in settings or ((),):
                 yield (first(3, 2), second(3, 2, seed=1), reduction, *setting), dict(keywords)
         yield (first(), 0.8 * second(seed=1), MEAN), dict(keywords)
         yield (first(3, 2), second(2, seed=1), SUM), dict(keywords)
+
     return samples
 
 
 def pair_backward(*setting, first=wide, second=wide, middle=()):
     """A gradient of the loss, its inputs, each reduction, further settings."""
+
     def samples():
         for reduction in (NONE, MEAN, SUM):
             grad = tensor(*(3, 2) if reduction == NONE else ())
             yield (grad, first(3, 2), second(3, 2, seed=1), *middle, reduction, *setting), {}
+
     return samples
 
 
@@ -78,6 +82,7 @@ def nll(*targets):
             for scores, classes, weight, ignored in make():
                 for reduction in (NONE, MEAN, SUM):
                     yield (scores, classes, weight, reduction, ignored), {}
+
     return samples
 
 
@@ -85,9 +90,12 @@ def nll_backward(targets, forward):
     def samples():
         for scores, classes, weight, ignored in targets():
             for reduction in (NONE, MEAN, SUM):
-                output, total = getattr(gradloom._operators, forward)(scores, classes, weight, reduction, ignored)
+                output, total = getattr(gradloom._operators, forward)(
+                    scores, classes, weight, reduction, ignored
+                )
                 grad = tensor(*output.shape)
                 yield (grad, scores, classes, weight, reduction, ignored, total), {}
+
     return samples
 
 
@@ -134,7 +142,9 @@ def multilabel_backward():
 
 def kl_div():
     for log_target in (False, True):
-        yield from pair(first=wide, second=wide if log_target else fraction, keywords={"log_target": log_target}.items())()
+        yield from pair(
+            first=wide, second=wide if log_target else fraction, keywords={"log_target": log_target}.items()
+        )()
 
 
 def poisson_nll():
@@ -179,11 +189,13 @@ def triplet_margin():
 
 def ctc(lengths=tuple, reduction=True):
     """Labels with a repetition, of different lengths; rows, and one vector."""
+
     def samples():
         frames, labels = lengths([5, 4]), lengths([3, 1])
         for targets in ([[1, 1, 2], [3, 0, 0]], [1, 1, 2, 3]):
             for setting in ((0, r, True) for r in (NONE, MEAN, SUM)) if reduction else ((0, True),):
                 yield (wide(5, 2, 4).log_softmax(2), gradloom.tensor(targets), frames, labels, *setting), {}
+
     return samples
 
 
@@ -193,6 +205,7 @@ def ctc_backward(lengths=tuple):
             log_probs, targets, frames, labels, blank, zero_infinity = args
             loss, alpha = gradloom._operators._ctc_loss(*args)
             yield (tensor(2), log_probs, targets, frames, labels, loss, alpha, blank, zero_infinity), {}
+
     return samples
 
 
@@ -239,7 +252,9 @@ SAMPLES = {
 }
 
 # Arguments without a derivative, of composites, which do not say so themselves.
-CONSTANT = {name: ("weight",) for name in ("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entropy_loss")}
+CONSTANT = dict.fromkeys(("nll_loss", "nll_loss2d", "nll_loss_nd", "cross_entropy_loss"), ("weight",))
 
 # PyTorch's gradient of log_probs is that of the logits before log_softmax; tests/conformance compares it.
-CONSTANT |= {name: ("log_probs",) for name in ("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor")}
+CONSTANT |= dict.fromkeys(
+    ("ctc_loss.IntList", "ctc_loss.Tensor", "_ctc_loss", "_ctc_loss.Tensor"), ("log_probs",)
+)

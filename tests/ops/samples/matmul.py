@@ -1,4 +1,5 @@
-"""Samples of the products: matrices that are not square, transposed ones, empty ones, complex ones, scaled sums."""
+"""Samples of the products: matrices that are not square, transposed ones, empty ones, complex ones, scaled
+sums."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from .reduction import tensor, transposed
 
 def shapes(*cases, **kwargs):
     """A sample for each tuple of shapes; the tensors of one sample differ."""
+
     def samples():
         for case in cases:
             yield tuple(tensor(*shape, seed=i) for i, shape in enumerate(case)), dict(kwargs)
+
     return samples
 
 
@@ -17,15 +20,18 @@ def complex_too(cases, **kwargs):
     def samples():
         yield from shapes(*cases, **kwargs)()
         yield tuple(tensor(*shape, seed=i, complex=True) for i, shape in enumerate(cases[0])), dict(kwargs)
+
     return samples
 
 
 def scaled(*cases):
     """self, two factors, and the numbers that scale them."""
+
     def samples():
         yield from complex_too(cases)()
         yield from shapes(cases[0], beta=0.5, alpha=-2)()
         yield from shapes(cases[0], beta=0)()
+
     return samples
 
 
@@ -35,15 +41,33 @@ def mm():
     yield (tensor(2, 3), transposed(4, 3)), {}
 
 
-MATMUL = complex_too([
-    ((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 2, 3), (3,)), ((2, 2, 3), (3, 2)), ((3,), (2, 3, 2)),
-    ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (2, 3, 2)), ((1, 2, 3), (2, 3, 2)), ((2, 2, 3), (1, 3, 2)), ((0, 2, 3), (3, 2)),
-])
+MATMUL = complex_too(
+    [
+        ((2, 3), (3, 4)),
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 2)),
+        ((2, 2, 3), (3,)),
+        ((2, 2, 3), (3, 2)),
+        ((3,), (2, 3, 2)),
+        ((2, 3), (2, 3, 2)),
+        ((2, 1, 2, 3), (2, 3, 2)),
+        ((1, 2, 3), (2, 3, 2)),
+        ((2, 2, 3), (1, 3, 2)),
+        ((0, 2, 3), (3, 2)),
+    ]
+)
 
 
 def linear():
-    yield from shapes(((2, 3), (4, 3), (4,)), ((2, 2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((2, 3), (4, 3)),
-                      ((2, 2, 3), (4, 3)), ((2, 3), (3,)))()
+    yield from shapes(
+        ((2, 3), (4, 3), (4,)),
+        ((2, 2, 3), (4, 3), (4,)),
+        ((3,), (4, 3), (4,)),
+        ((2, 3), (4, 3)),
+        ((2, 2, 3), (4, 3)),
+        ((2, 3), (3,)),
+    )()
     yield (transposed(3, 2, 2), tensor(4, 3), tensor(4)), {}
 
 
@@ -61,9 +85,18 @@ def tensordot():
 
 def einsum():
     cases = {
-        "ij,jk->ik": ((2, 3), (3, 4)), "ij,jk": ((2, 3), (3, 4)), "ii->i": ((3, 3),), "ij->": ((2, 3),), "iij->ji": ((2, 2, 3),),
-        "i,j,k->kij": ((2,), (3,), (2,)), "bij,bkj->bik": ((2, 3, 2), (2, 4, 2)), "...i,...i->...": ((2, 3), (3,)),
-        "ij,ij->i": ((2, 1), (2, 3)), "ij,kj,lj->ikl": ((2, 3), (2, 3), (4, 3)), "i,i": ((0,), (0,)), ",i->i": ((), (2,)),
+        "ij,jk->ik": ((2, 3), (3, 4)),
+        "ij,jk": ((2, 3), (3, 4)),
+        "ii->i": ((3, 3),),
+        "ij->": ((2, 3),),
+        "iij->ji": ((2, 2, 3),),
+        "i,j,k->kij": ((2,), (3,), (2,)),
+        "bij,bkj->bik": ((2, 3, 2), (2, 4, 2)),
+        "...i,...i->...": ((2, 3), (3,)),
+        "ij,ij->i": ((2, 1), (2, 3)),
+        "ij,kj,lj->ikl": ((2, 3), (2, 3), (4, 3)),
+        "i,i": ((0,), (0,)),
+        ",i->i": ((), (2,)),
     }
     for equation, found in cases.items():
         yield (equation, [tensor(*shape, seed=i) for i, shape in enumerate(found)]), {}
@@ -96,6 +129,7 @@ def with_path(samples):
     def found():
         for args, kwargs in samples():
             yield args, {"path": None, **kwargs}
+
     return found
 
 
@@ -103,17 +137,25 @@ OUTER = complex_too([((2,), (3,)), ((0,), (2,))])
 
 SAMPLES = {
     "mm": mm,
-    "addmm": scaled(((2, 4), (2, 3), (3, 4)), ((4,), (2, 3), (3, 4)), ((), (2, 0), (0, 4)), ((2, 1), (2, 3), (3, 4))),
+    "addmm": scaled(
+        ((2, 4), (2, 3), (3, 4)), ((4,), (2, 3), (3, 4)), ((), (2, 0), (0, 4)), ((2, 1), (2, 3), (3, 4))
+    ),
     "bmm": complex_too([((2, 2, 3), (2, 3, 4)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 2))]),
-    "baddbmm": scaled(((2, 2, 4), (2, 2, 3), (2, 3, 4)), ((4,), (2, 2, 3), (2, 3, 4)), ((1, 2, 1), (3, 2, 2), (3, 2, 2))),
-    "addbmm": scaled(((2, 4), (2, 2, 3), (2, 3, 4)), ((4,), (2, 2, 3), (2, 3, 4)), ((2, 2), (0, 2, 3), (0, 3, 2))),
+    "baddbmm": scaled(
+        ((2, 2, 4), (2, 2, 3), (2, 3, 4)), ((4,), (2, 2, 3), (2, 3, 4)), ((1, 2, 1), (3, 2, 2), (3, 2, 2))
+    ),
+    "addbmm": scaled(
+        ((2, 4), (2, 2, 3), (2, 3, 4)), ((4,), (2, 2, 3), (2, 3, 4)), ((2, 2), (0, 2, 3), (0, 3, 2))
+    ),
     "dot": complex_too([((3,), (3,)), ((0,), (0,))]),
     "vdot": complex_too([((3,), (3,)), ((0,), (0,))]),
     "mv": complex_too([((2, 3), (3,)), ((2, 0), (0,))]),
     "addmv": scaled(((2,), (2, 3), (3,)), ((), (2, 3), (3,)), ((2,), (2, 0), (0,))),
     "addr": scaled(((2, 3), (2,), (3,)), ((3,), (2,), (3,)), ((), (2,), (3,))),
     "_trilinear": trilinear,
-    "bilinear": shapes(((2, 3), (2, 4), (2, 3, 4), (2,)), ((2, 2, 3), (2, 2, 2), (2, 3, 2)), ((3,), (2,), (2, 3, 2))),
+    "bilinear": shapes(
+        ((2, 3), (2, 4), (2, 3, 4), (2,)), ((2, 2, 3), (2, 2, 2), (2, 3, 2)), ((3,), (2,), (2, 3, 2))
+    ),
     "matmul": MATMUL,
     "linalg_matmul": MATMUL,
     "linear": linear,
