@@ -1,0 +1,126 @@
+"""Losses beyond their values and derivatives: targets that are ignored or wrong, empty batches, graphs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import gradloom
+
+F = gradloom.nn.functional
+
+
+def scores(*shape):
+    return gradloom.from_numpy(np.random.default_rng(0).standard_normal(shape))
+
+
+def chain(node):
+    """The names of the nodes from a result to its first input."""
+    found = []
+    while node is not None:
+        found.append(node.name().rpartition("::")[2])
+        node = node.next_functions[0][0] if node.next_functions else None
+    return found
+
+
+@pytest.mark.parametrize(
+    "shape, target, expected",
+    [
+        ((2, 3), [0, 2], ["NllLossBackward0", "LogSoftmaxBackward0", "AccumulateGrad"]),
+        ((3,), 1, ["NllLossBackward0", "LogSoftmaxBackward0", "AccumulateGrad"]),
+        ((2, 3, 1, 2), [[[0, 2]], [[1, 1]]], ["NllLoss2DBackward0", "LogSoftmaxBackward0", "AccumulateGrad"]),
+        ((2, 3, 2), [[0, 2], [1, 1]],
+         ["NllLoss2DBackward0", "ViewBackward0", "LogSoftmaxBackward0", "AccumulateGrad"]),
+    ],
+)  # fmt: skip
+def test_cross_entropy_is_two_operators(shape, target, expected):
+    found = F.cross_entropy(scores(*shape).requires_grad_(), gradloom.tensor(target))
+    assert chain(found.grad_fn) == expected
+
+
+def test_means_are_relative_to_the_weights_that_count():
+    logs, target = scores(3, 4).log_softmax(1), gradloom.tensor([1, -100, 3])
+    weight = gradloom.tensor([1.0, 2.0, 3.0, 4.0], dtype=gradloom.float64)
+    plain = -(logs[0, 1] + logs[2, 3]) / 2
+    weighted = -(2 * logs[0, 1] + 4 * logs[2, 3]) / 6
+    assert F.nll_loss(logs, target).item() == pytest.approx(plain.item())
+    assert F.nll_loss(logs, target, weight).item() == pytest.approx(weighted.item())
+    assert F.nll_loss(logs, target, reduction="none").tolist()[1] == 0
+    assert math.isnan(F.nll_loss(logs, gradloom.tensor([-100] * 3)).item())
+    assert F.nll_loss(logs, gradloom.tensor([2, 2, 2]), ignore_index=2, reduction="sum").item() == 0
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.soft_margin_loss])
+def test_a_mean_of_nothing_is_nan(loss):
+    x = gradloom.ones(0, requires_grad=True)
+    found = loss(x, gradloom.ones(0))
+    assert math.isnan(found.item())
+    found.backward()
+    assert x.grad.shape == (0,)
+    assert loss(x, gradloom.ones(0), reduction="sum").item() == 0
+
+
+def test_label_smoothing_is_a_mixture_of_targets():
+    x, target = scores(4, 3), gradloom.tensor([0, 2, 1, 1])
+    mixture = gradloom.full((4, 3), 0.1, dtype=gradloom.float64)
+    for row, label in enumerate(target.tolist()):
+        mixture[row, label] += 0.7
+    smoothed = F.cross_entropy(x, target, label_smoothing=0.3)
+    assert smoothed.item() == pytest.approx(F.cross_entropy(x, mixture).item())
+
+
+def test_logits_and_probabilities_agree():
+    x, target = scores(4, 3), gradloom.from_numpy(np.random.default_rng(1).random((4, 3)))
+    weight = gradloom.from_numpy(np.random.default_rng(2).random((4, 3)))
+    for reduction in ("none", "mean", "sum"):
+        a = F.binary_cross_entropy_with_logits(x, target, weight, reduction=reduction)
+        b = F.binary_cross_entropy(x.sigmoid(), target, weight, reduction=reduction)
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+    extreme = gradloom.tensor([-1000.0, 1000.0])
+    assert F.binary_cross_entropy_with_logits(extreme, gradloom.tensor([0.0, 1.0])).item() == 0
+    assert F.binary_cross_entropy(gradloom.tensor([0.0]), gradloom.tensor([1.0])).item() == 100
+
+
+def test_connectionist_temporal_classification_sums_over_alignments():
+    logs = scores(4, 1, 3).log_softmax(2)
+    p = np.exp(logs.numpy()[:, 0])
+    total = 0.0
+    for path in np.ndindex(3, 3, 3, 3):
+        labels = [a for i, a in enumerate(path) if a != 0 and (i == 0 or path[i - 1] != a)]
+        if labels == [1, 2]:
+            total += math.prod(p[t, a] for t, a in enumerate(path))
+    found = F.ctc_loss(logs, gradloom.tensor([[1, 2]]), [4], [2], reduction="sum")
+    assert found.item() == pytest.approx(-math.log(total))
+    too_short = F.ctc_loss(logs, gradloom.tensor([[1, 1, 2]]), [3], [3], reduction="none")
+    assert too_short.tolist() == [math.inf]
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: F.nll_loss(scores(2, 3), gradloom.tensor([0, 3])), IndexError, "Target 3 is out of bounds."),
+        (lambda: F.nll_loss(scores(2, 3), gradloom.tensor([0, -1])), IndexError, "Target -1 is out of bounds."),
+        (lambda: F.nll_loss(scores(2, 3), gradloom.tensor([0])), ValueError, "to match target batch_size (1)"),
+        (lambda: F.nll_loss(scores(2, 3), gradloom.tensor([0.0, 1.0])), RuntimeError, "to be Long or Byte"),
+        (lambda: F.nll_loss(scores(2, 3), gradloom.tensor([0, 1]), gradloom.ones(2).double()), RuntimeError,
+         "weight tensor should be defined either for all 3 classes"),
+        (lambda: F.cross_entropy(scores(2, 3), gradloom.tensor([0, 1]), label_smoothing=1.5), RuntimeError,
+         "label_smoothing must be between 0.0 and 1.0. Got: 1.5"),
+        (lambda: F.binary_cross_entropy(gradloom.tensor([1.5]), gradloom.ones(1)), RuntimeError,
+         "all elements of input should be between 0 and 1"),
+        (lambda: F.mse_loss(gradloom.ones(2, dtype=gradloom.int64), gradloom.ones(2, dtype=gradloom.int64)),
+         NotImplementedError, "\"mse_cpu\" not implemented for 'Long'"),
+        (lambda: F.multi_margin_loss(scores(2, 3), gradloom.tensor([0, 3])), RuntimeError, "target out of range"),
+        (lambda: F.huber_loss(scores(2), scores(2), delta=0), RuntimeError, "non-positive values for delta"),
+        (lambda: F.ctc_loss(scores(3, 1, 4), gradloom.tensor([[1, 2]]), [4], [2]), RuntimeError,
+         "input_lengths to have value at most 3, but got value 4"),
+        (lambda: gradloom.cosine_similarity(gradloom.tensor([1]), gradloom.tensor([1]), 0), RuntimeError,
+         "expected common dtype to be floating point"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call, error, words):
+    with pytest.raises(error) as found:
+        call()
+    assert words in str(found.value)
