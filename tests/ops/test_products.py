@@ -89,14 +89,16 @@ def test_beta_zero_leaves_self_unread_and_alpha_zero_the_product():
         (lambda: gradloom.mm(normal(2, 2), normal(2, 2).float()), RuntimeError, "double != float"),
         (lambda: normal(3) @ normal(2), RuntimeError, "expected tensor [3] and src [2]"),
         (lambda: normal() @ normal(2), RuntimeError, "at least 1D, but they are 0D and 1D"),
-        (lambda: gradloom.bmm(normal(1, 2, 3), normal(1, 2, 3)), RuntimeError, "to be: [1, 3] but got: [1, 2]"),
+        (lambda: gradloom.bmm(normal(1, 2, 3), normal(1, 2, 3)),
+         RuntimeError, "to be: [1, 3] but got: [1, 2]"),
         (lambda: gradloom.outer(normal(2, 2), normal(2)), RuntimeError, "Expected 1-D argument self"),
         (lambda: gradloom.ones(2, 2, dtype=gradloom.bool) @ gradloom.ones(2, 2, dtype=gradloom.bool),
          NotImplementedError, "not implemented for 'Bool'"),
         (lambda: gradloom.tensordot(normal(2, 3), normal(2, 3), 1), RuntimeError,
          "first has size 3 in dim -1 and second has size 2 in dim 0"),
         (lambda: gradloom.linalg.multi_dot([normal(2, 3)]), RuntimeError, "at least 2 tensors but got 1"),
-        (lambda: gradloom.linalg.cross(normal(2, 4), normal(2, 4)), RuntimeError, "must have length 3. Got 4"),
+        (lambda: gradloom.linalg.cross(normal(2, 4), normal(2, 4)),
+         RuntimeError, "must have length 3. Got 4"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, words):
