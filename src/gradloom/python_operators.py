@@ -13,6 +13,8 @@ from __future__ import annotations
 import builtins
 from types import FunctionType
 
+import numpy as np
+
 from . import _operators
 from .tensor import Tensor, wrapped_number
 
@@ -28,7 +30,7 @@ _OVERLOADS = {"div": ("div_Tensor", None), "pow": ("pow_Tensor_Tensor", "pow_Ten
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
-_OPERANDS = (Tensor, int, float, complex)
+_OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
 
 
 def bind_python_operators(guards) -> None:
