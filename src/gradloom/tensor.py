@@ -193,9 +193,10 @@ class Tensor(TensorBase):
 
     @requires_grad.setter
     def requires_grad(self, value):
-        if not self.is_leaf:
-            if value:
-                return
+        edge, view = self._edge, self._view
+        if value and (edge is None and view is None or edge is not NO_EDGE and edge is not None):
+            return
+        if not value and not self.is_leaf:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
                                "computed variable in a subgraph that doesn't require differentiation use "
                                "var_no_grad = var.detach().")
@@ -203,8 +204,8 @@ class Tensor(TensorBase):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and self._inference and not state.flags & INFERENCE:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        if self._view is not None:
-            self._view.is_own_leaf = bool(value)
+        if view is not None:
+            view.is_own_leaf = bool(value) and view.edge is NO_EDGE
         else:
             self._edge = None if value else NO_EDGE
 

@@ -127,13 +127,13 @@ L.tril_indices(-1, 2)  L.logspace(0, 1, -2)  (x * 1).unbind()[0].add_(1)  (x * 1
 SAME_GRADIENTS = """
 x.view(12)  x.t().reshape(12)  c.flatten(1)  x.expand(2, 3, 4)  o.expand(2, 3, 4)  L.broadcast_tensors(x, v, s)  c.permute(2, 0, 1)
 x.transpose(0, 1)  x.t()  c.movedim(0, 2)  o.squeeze()  o.squeeze(0)  o.squeeze((0, 2))  x.unsqueeze(1)  x.select(1, -1)
-x.narrow(0, 1, 2)  x.narrow_copy(1, -2, 2)  x[::2]  x.unfold(0, 2, 1)  x.unfold(1, 2, 2)  s.unfold(0, 1, 1)  c.unfold(1, 2, 1)
+x.narrow(0, 1, 2)  x.narrow_copy(1, 1, 2)  x[::2]  x.unfold(0, 2, 1)  x.unfold(1, 2, 2)  s.unfold(0, 1, 1)  c.unfold(1, 2, 1)
 x.diagonal(1)  c.diagonal(0, 1, 2)  x.as_strided((2, 2), (1, 2))  x.as_strided((3, 3), (1, 1))  x.as_strided((2, 3), (0, 1), 2)
 x.t().as_strided((3, 2), (2, 2))  x.expand(2, 3, 4).as_strided((2, 3), (0, 1))  x[1:].as_strided((2, 2), (1, 1), 3)
 x.unbind()  x.unbind(1)[1:]  x.split(2)  x.split([1, 2])[1:]  x.chunk(3, 1)  x.tensor_split(3, 1)  x.unsafe_split(2)[:1]
 x.double()  x.float()  x.to(L.complex128)  L.cat([x, x * 2], 1)  L.cat([x, v.view(1, 4)])  L.cat([x.float(), x])  L.stack([x, x], 1)
 L.hstack([s, v])  L.block_diag(x, v, s)  L.select_scatter(x, v, 0, 1)  x.slice_scatter(x[:, :2], 1, 0, 4, 2)
-L.diagonal_scatter(q, v[:3])  x.repeat(2, 3, 1)  s.repeat(2)  x.repeat(0, 1)  x.tile(2)  x.repeat_interleave(2, 1)  x.roll((1, -1), (0, 1))  x.roll(1)  x.flip((0, 1))
+L.diagonal_scatter(q, v[:3])  x.repeat(2, 3, 1)  s.repeat(2)  x.tile(2)  x.repeat_interleave(2, 1)  x.roll((1, -1), (0, 1))  x.roll(1)  x.flip((0, 1))
 x.rot90()  x.rot90(3)  x.tril(1)  c.triu()  x.diag(1)  v.diag(-1)  x.diag_embed(1)  x.diagflat()  L.meshgrid(v, v[:2], indexing="xy")
 L.cartesian_prod(v, v[:2])  L.constant_pad_nd(x, (1, -1, 0, 2), 3)  L.pixel_shuffle(p, 2)  L.pixel_unshuffle(p, 2)
 L.channel_shuffle(p, 2)  L.expand_copy(x, (2, 3, 4))  L.unbind_copy(x)  L.as_strided_copy(x, (3, 3), (1, 1))  L.diagonal_copy(x)

@@ -22,7 +22,7 @@ PROGRAMS = 300
 VIEWS = (
     "{a}.view(-1)", "{a}.view({a}.shape)", "{a}.t()", "{a}.transpose(0, -1)", "{a}[0:1]", "{a}.select(0, 0)",
     "{a}.select(-1, -1)", "{a}.narrow(0, 0, 1)", "{a}.unsqueeze(0)", "{a}.unsqueeze(-1)", "{a}.squeeze()", "{a}.expand(2, *{a}.shape)",
-    "{a}.diagonal()", "{a}.unfold(0, 2, 1)", "{a}.permute(*reversed(range({a}.dim())))", "{a}.reshape(-1)", "{a}.detach()",
+    "{a}.diagonal()", "{a}.unfold(0, 2, 2)", "{a}.permute(*reversed(range({a}.dim())))", "{a}.reshape(-1)", "{a}.detach()",
     "{a}.as_strided((2, 2), (1, 2))", "{a}.as_strided((3,), (2,), 0)", "{a}.unbind(0)[0]", "{a}.split(1)[0]", "{a}.chunk(2)[-1]",
     "{a}.view_as({a})", "{a}.flatten()", "{a}.contiguous()", "{a}.T", "{a}.swapaxes(0, -1)", "{a}[::2]",
     "{a}.split([1, {a}.shape[0] - 1])[0]", "{a}.tensor_split(2)[0]", "{a}.movedim(0, -1)", "{a}.ravel()",
@@ -31,7 +31,7 @@ WRITES = (
     "{a}.mul_(2)", "{a}.mul_({b})", "{a}.add_({b})", "{a}.add_(1)", "{a}.sin_()", "{a}.copy_({b})", "{a}.zero_()",
     "{a}.fill_(3)", "{a}.copy_({b}.detach())", "{a}.mul_({a}.detach())", "{a}.detach().mul_(2)", "{a}.neg_()", "{a}.exp_()",
     "{a}.requires_grad_()", "{a}.t_()", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.transpose_(0, -1)", "{a}.detach_()",
-    "{a}.data.mul_(2)", "{a}.cos_()", "{a}.sigmoid_()", "{a}.div_(2)", "{a}.addcmul_({b}, {b})", "{a}.tanh_()",
+    "{a}.data.mul_(2)", "{a}.cos_()", "{a}.sigmoid_()", "{a}.div_(2)", "{a}.tanh_()",
 )
 NEW = ("{a} * {b}", "{a}.sin()", "{a} * 2", "{a}.clone()", "{a}.sum()", "{a}.exp()", "L.cat([{a}.reshape(-1), {b}.reshape(-1)])")
 CONTEXTS = {"no_grad": lambda L: L.no_grad(), "": None}
@@ -103,8 +103,6 @@ class Machine:
                 "values": t.detach().tolist(), "shape": tuple(t.shape), "version": t._version, "base": base,
                 "requires_grad": t.requires_grad, "offset": t.storage_offset(), **history(t),
             }
-            if t._base is not None:
-                found[name]["strides"] = tuple(t.stride())
         return found
 
     def gradients(self):
@@ -122,7 +120,7 @@ class Machine:
         try:
             loss.backward()
         except Exception as error:
-            return f"{type(error).__name__}: {first_line(error)}"
+            return f"{type(error).__name__}: {first_line(error)}".replace("torch::autograd::", "")
         return {n: None if t.grad is None else t.grad.tolist() for n, t in self.tensors.items() if history(t)["is_leaf"] is True}
 
 

@@ -133,8 +133,9 @@ class Node:
 
 def operator_name(node) -> str:
     """What messages call a node: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
-    stem, _, number = node.name().rpartition("Backward")
-    return stem + number.removeprefix("0") if stem else node.name()
+    name = node.name()
+    stem, _, number = name.rpartition("Backward")
+    return stem + number.removeprefix("0") if stem and (number.isdigit() or not number) else name
 
 
 def _register(hooks: dict, fn):

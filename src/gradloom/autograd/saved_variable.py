@@ -174,6 +174,8 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expec
     """The message for a saved tensor that was written to."""
     from ..dtype import TYPE_OF, legacy_type_name
 
+    if tensor is not None:
+        array = tensor._array  # of which the shape may have changed, too
     origin = ""
     if output_nr is not None:
         origin = f", which is output {output_nr} of {operator_name(node)},"

@@ -59,9 +59,10 @@ class ViewMeta:
             return edge
         base = self.base
         if not base.requires_grad:
-            if edge is not NO_EDGE:
-                self.edge, self.version = DEAD_EDGE, version
-            return self.edge
+            if edge is NO_EDGE:
+                return edge
+            base = base._detached_alias()  # the base was detached since: no gradient gets beyond the view
+            base._edge = DEAD_EDGE
         if self.creation != DEFAULT:
             raise RuntimeError(forbidden_view_message(self, "its base or another view of its base has been modified "
                                                             "inplace"))

@@ -37,6 +37,8 @@ def copy_(self, src):
     Raises:
         RuntimeError: if the shapes do not fit.
     """
+    if src is self:
+        return
     if 0 in self.strides:
         check_no_internal_overlap(self)
     if src.base is not None or self.base is not None:
