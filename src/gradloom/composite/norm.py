@@ -1,0 +1,95 @@
+"""Normalisations made of other operators, and what is checked before the others are called."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .. import _operators as ops
+from ..dtype import finfo, float32, float64
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    """native_batch_norm without the statistics. An empty batch changes nothing but is scaled."""
+    if input.numel():
+        return ops.native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    result = ops.clone(input)
+    if weight is not None:
+        result = result * weight[0]
+    return result if bias is None else result + bias[0]
+
+
+def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
+    """native_layer_norm without the statistics."""
+    return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
+    """native_group_norm of (batch, channels, *), without the statistics.
+
+    Raises:
+        RuntimeError: if the channels cannot be divided into groups, or do not fit the parameters.
+    """
+    shape = list(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
+    channels = shape[1]
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if channels % num_groups:
+        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
+                           f"{shape} and num_groups={num_groups}")
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and list(value.shape) != [channels]:
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                               f"got {name} of shape {list(value.shape)} and input of shape {shape}")
+    return ops.native_group_norm(input, weight, bias, shape[0], channels, prod(shape[2:]), num_groups, eps)[0]
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    """Batch normalisation of every sample by itself: its channels become channels of a batch of one.
+
+    Raises:
+        RuntimeError: if neither the input's statistics are to be used nor running ones are given.
+    """
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    batch, channels = input.shape[:2]
+    weight, bias, mean, variance = [
+        None if t is None else ops.repeat(t, (batch,)) for t in (weight, bias, running_mean, running_var)]
+    flat = ops.contiguous(input).view((1, batch * channels, *input.shape[2:]))
+    result = ops.batch_norm(flat, weight, bias, mean, variance, use_input_stats, momentum, eps, cudnn_enabled)
+    for running, of_samples in ((running_mean, mean), (running_var, variance)):
+        if running is not None:
+            running.detach().copy_(ops.mean(of_samples.detach().view((batch, channels)), [0]))
+    return result.view(input.shape)
+
+
+def rms_norm(input, normalized_shape, weight, eps):
+    """The last dimensions, whose sizes `normalized_shape` are, divided by the root of their mean square.
+
+    Raises:
+        RuntimeError: for sizes that do not fit the input or the weight.
+    """
+    _check_rms_norm(input, list(normalized_shape), weight)
+    work = float64 if input.dtype is float64 else float32
+    values = input if input.dtype.is_complex or input.dtype is work else input.to(work)
+    if eps is None:
+        eps = finfo(values.dtype).eps
+    dims = list(range(input.dim() - len(normalized_shape), input.dim()))
+    result = values * ops.rsqrt(ops.mean(ops.pow(values, 2), dims, True) + eps)
+    if weight is not None:
+        result = result * weight
+    return result if result.dtype is input.dtype else result.to(input.dtype)
+
+
+def _check_rms_norm(input, shape, weight):
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                           f"element, but got normalized_shape = {shape}")
+    if weight is not None and list(weight.shape) != shape:
+        raise RuntimeError("Expected weight to be of same shape as normalized_shape, but got weight of shape "
+                           f"{list(weight.shape)} and normalized_shape = {shape}")
+    if list(input.shape[-len(shape):]) != shape:
+        inner = "".join(f", {n}" for n in shape)
+        raise RuntimeError(f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
+                           f"size{list(input.shape)}")

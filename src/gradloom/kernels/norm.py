@@ -1,0 +1,222 @@
+"""Normalisation: of channels over the batch, of the last dimensions, of groups of channels.
+
+Statistics are returned as PyTorch returns them: the mean and 1 / sqrt(variance + eps) of each set of elements, in the
+dtype of the parameters where these are wider than the input, else in the input's.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ._standardize import (
+    cast, channel_dot, channel_sum, column_sum, from_channels, inverse_deviation, is_channels_last, project, row_moments,
+    to_channels, work_dtype)
+
+
+def _stored(input, *parameters):
+    """The dtype of statistics."""
+    return next((p.dtype for p in parameters if p is not None), input.dtype)
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+def _check_batch_norm(input, training, **parameters):
+    channels = input.shape[1]
+    for name, value in parameters.items():
+        if value is not None and value.size != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
+        if value is None and name.startswith("running") and not training:
+            raise RuntimeError(f"{name} must be defined in evaluation mode")
+
+
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """Each channel of (batch, channels, *) standardised, by its own statistics in training and else the running ones.
+
+    In training the running statistics are updated in place, with weight `momentum`.
+
+    Returns:
+        The result; mean and inverse standard deviation, (channels,) in training and else empty.
+
+    Raises:
+        RuntimeError: for statistics or parameters that are not (channels,), or are missing.
+    """
+    _check_batch_norm(input, training, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    work = work_dtype(input, "batch_norm")
+    last = is_channels_last(input)
+    values = to_channels(cast(input, work), last)
+    stored = _stored(input, weight, bias, running_mean)
+    weight, bias = cast(weight, work), cast(bias, work)
+    if training:
+        result, mean, deviation = _by_batch(values, running_mean, running_var, momentum, eps)
+    else:
+        mean, deviation = cast(running_mean, work), inverse_deviation(cast(running_var, work), eps)
+        result = values - mean[:, None]
+    result *= (deviation if weight is None else deviation * weight)[:, None]
+    if bias is not None:
+        result += bias[:, None]
+    result = from_channels(result.astype(input.dtype, copy=False), input.shape, last)
+    if not training:
+        return result, np.empty(0, stored), np.empty(0, stored)
+    return result, mean.astype(stored, copy=False), deviation.astype(stored, copy=False)
+
+
+def _by_batch(values, running_mean, running_var, momentum, eps):
+    count = values.shape[0] * values.shape[2]
+    mean = channel_sum(values)
+    mean /= count
+    centred = values - mean[:, None]
+    squares = channel_dot(centred, centred)
+    if running_mean is not None:
+        running_mean[...] = momentum * mean + (1 - momentum) * cast(running_mean, mean.dtype)
+    if running_var is not None:
+        running_var[...] = momentum * (squares / max(count - 1, 0)) + (1 - momentum) * cast(running_var, mean.dtype)
+    return centred, mean, inverse_deviation(squares / count, eps)
+
+
+def native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
+                               output_mask):
+    """Gradients of `native_batch_norm` for input, weight and bias; None where `output_mask` is False."""
+    work = work_dtype(input, "batch_norm_backward")
+    last = is_channels_last(input)
+    values, grad = to_channels(cast(input, work), last), to_channels(cast(grad_out, work), last)
+    if train:
+        mean, deviation = cast(save_mean, work), cast(save_invstd, work)
+    else:
+        mean, deviation = cast(running_mean, work), inverse_deviation(cast(running_var, work), eps)
+    scale = deviation if weight is None else deviation * cast(weight, work)
+    grad_input = grad_weight = None
+    grad_sum = channel_sum(grad) if train or output_mask[2] else None
+    if train or output_mask[1]:
+        standardized = values - mean[:, None]
+        standardized *= deviation[:, None]
+        grad_weight = channel_dot(grad, standardized)
+    if output_mask[0]:
+        if train:
+            count = values.shape[0] * values.shape[2]
+            grad_input = standardized
+            grad_input *= (grad_weight / -count)[:, None]
+            grad_input += grad
+            grad_input -= (grad_sum / count)[:, None]
+            grad_input *= scale[:, None]
+        else:
+            grad_input = grad * scale[:, None]
+        grad_input = from_channels(grad_input.astype(input.dtype, copy=False), input.shape, last)
+    stored = _stored(input, weight)
+    return (grad_input, cast(grad_weight, stored) if output_mask[1] else None,
+            cast(grad_sum, stored) if output_mask[2] else None)
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+def _check_layer_norm(input, normalized_shape, weight, bias):
+    shape = list(normalized_shape)
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                           f"element, but got normalized_shape = {shape}")
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and list(value.shape) != shape:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                               f"{list(value.shape)} and normalized_shape = {shape}")
+    if list(input.shape[-len(shape):]) != shape:
+        inner = "".join(f", {n}" for n in shape)
+        raise RuntimeError(f"Given normalized_shape={shape}, expected input with shape [*{inner}], but got input of "
+                           f"size{list(input.shape)}")
+
+
+def _rows(array, normalized_shape, work):
+    """`array` as a contiguous matrix whose rows are normalised."""
+    count = prod(normalized_shape)
+    outer = prod(array.shape[:array.ndim - len(normalized_shape)])
+    return np.ascontiguousarray(cast(array, work)).reshape(outer, count)
+
+
+def _flat(parameter, work):
+    return None if parameter is None else np.ascontiguousarray(cast(parameter, work)).reshape(-1)
+
+
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """The last dimensions, whose sizes `normalized_shape` are, standardised together.
+
+    Returns:
+        The result; mean and inverse standard deviation, of the input's shape with these dimensions 1.
+
+    Raises:
+        RuntimeError: for sizes that do not fit the input or the parameters.
+    """
+    _check_layer_norm(input, normalized_shape, weight, bias)
+    work = work_dtype(input, "LayerNormKernelImpl")
+    result, mean, deviation = row_moments(_rows(input, normalized_shape, work), eps)
+    result *= deviation[:, None]
+    if weight is not None:
+        result *= _flat(weight, work)
+    if bias is not None:
+        result += _flat(bias, work)
+    stored = _stored(input, weight, bias)
+    outer = (*input.shape[:input.ndim - len(normalized_shape)], *(1,) * len(normalized_shape))
+    return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(outer),
+            cast(deviation, stored).reshape(outer))
+
+
+def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
+    """Gradients of `native_layer_norm` for input, weight and bias; None where `output_mask` is False."""
+    work = work_dtype(input, "LayerNormBackwardKernelImpl")
+    grad, standardized = _rows(grad_out, normalized_shape, work), _rows(input, normalized_shape, work)
+    deviation = _flat(rstd, work)
+    standardized = standardized - _flat(mean, work)[:, None]
+    standardized *= deviation[:, None]
+    stored = _stored(input, weight)
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[1]:
+        grad_weight = cast(np.einsum("rl,rl->l", grad, standardized), stored).reshape(normalized_shape)
+    if output_mask[2]:
+        grad_bias = cast(column_sum(grad), stored).reshape(normalized_shape)
+    if output_mask[0]:
+        weighted = grad if weight is None else grad * _flat(weight, work)
+        grad_input = project(weighted, standardized, deviation)
+        grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
+    return grad_input, grad_weight, grad_bias
+
+
+# --- groups of channels -------------------------------------------------------------------------------------------------
+
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """Each of `group` groups of the C channels of (N, C, *), with HxW positions, standardised.
+
+    Returns:
+        The result; mean and inverse standard deviation, (N, group).
+    """
+    work = work_dtype(input, "GroupNormKernelImpl")
+    rows = np.ascontiguousarray(cast(input, work)).reshape(N * group, C // group * HxW)
+    result, mean, deviation = row_moments(rows, eps)
+    result *= deviation[:, None]
+    by_channel = result.reshape(N, C, HxW)
+    if weight is not None:
+        by_channel *= cast(weight, work)[:, None]
+    if bias is not None:
+        by_channel += cast(bias, work)[:, None]
+    stored = _stored(input, weight, bias)
+    return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(N, group),
+            cast(deviation, stored).reshape(N, group))
+
+
+def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
+    """Gradients of `native_group_norm` for input, weight and bias; None where `output_mask` is False."""
+    work = work_dtype(input, "GroupNormBackwardKernelImpl")
+    rows = (N * group, C // group * HxW)
+    grad = np.ascontiguousarray(cast(grad_out, work)).reshape(N, C, HxW)
+    deviation = _flat(rstd, work)
+    standardized = np.ascontiguousarray(cast(input, work)).reshape(rows) - _flat(mean, work)[:, None]
+    standardized *= deviation[:, None]
+    stored = _stored(input, weight)
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[1]:
+        grad_weight = cast(channel_dot(grad, standardized.reshape(grad.shape)), stored)
+    if output_mask[2]:
+        grad_bias = cast(channel_sum(grad), stored)
+    if output_mask[0]:
+        weighted = grad if weight is None else grad * cast(weight, work)[:, None]
+        grad_input = project(weighted.reshape(rows), standardized, deviation)
+        grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
+    return grad_input, grad_weight, grad_bias
