@@ -188,7 +188,7 @@ def render(derivatives: Derivatives) -> dict[str, str]:
 
 def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
     """The wrappers of all operators, in the order of the file."""
-    counts: dict[tuple[str | None, str], int] = {}
+    counts: dict[str, int] = {}
     for f in joined:
         key = f.schema.name.name
         counts[key] = counts.get(key, 0) + 1
@@ -198,7 +198,7 @@ def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
 def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFunction],
                      families: Iterable[str]) -> dict[str, list[NodeClass]]:
     """Node classes go to the family of the operator that their entry names."""
-    family_of = {}
+    family_of: dict[str, str] = {}
     for f in joined:
         for info in f.infos.values():
             if info.node is not None:
