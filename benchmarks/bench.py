@@ -21,6 +21,9 @@ from pathlib import Path
 from contender import Contender
 from rows import CONTENDERS, ROWS, Row
 
+MARKERS = "<!-- make bench: table -->", "<!-- make bench: end -->"
+NOTE = ("Medians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
+        "over that with 2 threads. A machine that does other work meanwhile distorts it.")
 Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) -> seconds
 
 
@@ -49,18 +52,21 @@ def _progress(text: str) -> None:
 
 
 def measure_imports(contenders: list[Contender], rounds: int) -> Times:
-    """Whole processes that import one library, with NumPy's own as the base that the table subtracts."""
-    names = ["numpy", *(contender.name for contender in contenders)]
+    """What a process that imports a library takes beyond the process that imported NumPy in the same turn."""
+    libraries = dict.fromkeys(["numpy", *(contender.name.partition("-")[0] for contender in contenders)])
     # An installed package has its bytecode; a checkout gets it in the first turn, unless this forbids it.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    times: Times = {}
-    for turn in range(rounds + 1):
-        for name in names:
+    seconds: dict[str, list[float]] = {library: [] for library in libraries}
+    for _ in range(rounds + 1):
+        for library in libraries:
             began = time.perf_counter()
-            statement = f"import {name.partition('-')[0]}"
-            subprocess.run([sys.executable, "-c", statement], check=True, env=environment)
-            if turn:  # the first turn reads the files from the disk
-                times.setdefault((name, "imports", "import"), []).append(time.perf_counter() - began)
+            subprocess.run([sys.executable, "-c", f"import {library}"], check=True, env=environment)
+            seconds[library].append(time.perf_counter() - began)
+    times: Times = {}
+    for name in (contender.name for contender in contenders):
+        pairs = zip(seconds[name.partition("-")[0]], seconds["numpy"], strict=True)
+        # Without the first turn, which reads the files from the disk.
+        times[name, "imports", "import"] = [its - base for its, base in pairs][1:]
     return times
 
 
@@ -71,8 +77,7 @@ def medians(times: Times) -> dict[str, dict[str, float]]:
         cells = table[row.title] = {}
         for name in CONTENDERS:
             if seconds := times.get((name, row.program, row.part)):
-                base = statistics.median(times["numpy", "imports", "import"]) if row.difference else 0.0
-                cells[name] = (statistics.median(seconds) - base) / row.scale
+                cells[name] = statistics.median(seconds) / row.scale
     return table
 
 
@@ -148,10 +153,8 @@ def run(args: argparse.Namespace) -> int:
         for contender in contenders:
             contender.close()
     table, about = medians(times), machine(contenders)
-    print(render(table))
-    print("\nMedians. The ratio is gradloom's time over the faster PyTorch's; for the convolutional network\n"
-          "over that with 2 threads. A machine that does other work meanwhile distorts it.")
-    print(", ".join(f"{name} {value}" for name, value in about.items()))
+    report = f"{render(table)}\n\n{NOTE}\n{', '.join(f'{name} {value}' for name, value in about.items())}."
+    print(report)
     for contender in contenders:
         if contender.unavailable:
             print(f"left out: {contender.name}, which cannot be imported ({contender.unavailable})")
@@ -160,7 +163,19 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json(Path(args.json), table, about, times, errors)
         print(f"wrote {args.json}")
+    if args.readme:
+        write_readme(Path(args.readme), report)
+        print(f"wrote {args.readme}")
     return 1 if errors else 0
+
+
+def write_readme(path: Path, report: str) -> None:
+    """Put the table in place of what stands between MARKERS. Raises ValueError where they are missing."""
+    before, begin, rest = path.read_text().partition(MARKERS[0])
+    _, end, after = rest.partition(MARKERS[1])
+    if not end:
+        raise ValueError(f"{path} has no lines {MARKERS[0]} and {MARKERS[1]} to put the table between")
+    path.write_text(f"{before}{begin}\n{report}\n{end}{after}")
 
 
 def write_json(path: Path, table, about, times: Times, errors) -> None:
@@ -180,6 +195,7 @@ def write_json(path: Path, table, about, times: Times, errors) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", metavar="FILE", help="write the numbers there, too")
+    parser.add_argument("--readme", metavar="FILE", help="put the table between the markers of that page")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each library (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=0.2, help="seconds of a turn (default: %(default)s)")
     parser.add_argument("--only", nargs="+", choices=sorted({row.program for row in ROWS}), help="just these")

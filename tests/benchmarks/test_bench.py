@@ -58,14 +58,34 @@ def test_the_ratio_is_to_the_faster_pytorch(medians, ratio, verdict):
 def test_the_import_row_is_a_difference():
     row = next(row for row in rows.ROWS if row.difference)
     assert bench.compared(row, {"gradloom": 61.0, "torch-1": 900.0}) == (None, "60 ms EXCEEDED")
-    seconds = {("numpy", "imports", "import"): [0.1, 0.1, 0.4],
-               ("gradloom", "imports", "import"): [0.15, 0.13, 0.9]}
-    assert bench.medians(seconds)[row.title] == {"gradloom": pytest.approx(50.0)}
+    assert bench.compared(row, {"gradloom": 59.0, "autograd": 30.0}) == (None, "60 ms kept")
+
+
+def test_the_table_shows_medians_in_the_unit_of_the_row():
+    row = next(row for row in rows.ROWS if row.unit == "us/op")
+    table = bench.medians({("gradloom", row.program, row.part): [1e-6, 9e-6, 2e-6]})
+    assert table.pop(row.title) == {"gradloom": pytest.approx(2.0)} and not any(table.values())
+
+
+def test_importing_is_compared_with_numpy_in_the_same_turn():
+    times = bench.measure_imports([argparse.Namespace(name="json"), argparse.Namespace(name="math-2")], 2)
+    assert {name: len(seconds) for (name, _, _), seconds in times.items()} == {"json": 2, "math-2": 2}
+
+
+def test_the_table_goes_between_the_markers_of_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n{}\nold\n{}\nafter\n".format(*bench.MARKERS))
+    bench.write_readme(page, "| new |")
+    assert page.read_text() == "before\n{}\n| new |\n{}\nafter\n".format(*bench.MARKERS)
+    page.write_text("no markers")
+    with pytest.raises(ValueError, match="page.md has no lines"):
+        bench.write_readme(page, "| new |")
 
 
 def test_a_run_prints_a_table_and_writes_the_numbers(tmp_path, capsys):
     path = tmp_path / "bench.json"
-    args = argparse.Namespace(json=str(path), rounds=1, budget=0.0, only=["matmul"], contenders=["gradloom"])
+    args = argparse.Namespace(json=str(path), readme=None, rounds=1, budget=0.0,
+                              only=["matmul"], contenders=["gradloom"])
     assert bench.run(args) == 0
     printed = capsys.readouterr().out
     assert "| 256x256 float32 matmul: forward" in printed and "ratio" in printed
