@@ -192,7 +192,7 @@ def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
     for f in joined:
         key = f.schema.name.name
         counts[key] = counts.get(key, 0) + 1
-    return [make_wrappers(f, counts[f.schema.name.name] == 1) for f in joined]
+    return [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts)) for f in joined]
 
 
 def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFunction],

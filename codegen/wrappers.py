@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from .derivative_model import (
@@ -707,11 +707,12 @@ def parser_signature(wrapper: Wrapper) -> str:
     return f"{wrapper.python_name}({', '.join(parts + tail)})"
 
 
-def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
+def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = ()) -> Wrapper:
     """The wrapper of an operator or of its in-place variant.
 
     Args:
         is_single: whether its Python name has only this overload.
+        taken: the Python names of all operators; an overload must not be called like one of another name.
     """
     native: NativeFunction = joined.function
     schema = joined.schema
@@ -727,6 +728,8 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool) -> Wrapper:
     )
     direct = is_single and is_direct(schema)
     function = name if direct else schema.name.unambiguous
+    if function != name and function in taken:
+        function += "_overload"
     return Wrapper(
         name=str(schema.name),
         function=function,

@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.indexing import gather_backward, index_add_source_backward, index_backward, index_put_self_backward, index_select_backward
+from gradloom.formulas.indexing import embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward
 
 
 class MaskedFillBackward0(Node):
@@ -132,6 +132,144 @@ class IndexAddBackward0(Node):
         fn.saved_index = RELEASED
 
 
+class IndexReduceBackward0(Node):
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_source', 'saved_reduce', 'saved_include_self', 'saved_result')
+    _saved_fields = ('self', 'dim', 'index', 'source', 'reduce', 'include_self', 'result')
+    _raw_fields = ('self', 'index', 'source', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self, source: index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            source = fn.saved_source
+            if source._vc is not None:
+                source = unpack(source, fn)
+            reduce = fn.saved_reduce
+            include_self = fn.saved_include_self
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self, grad_of_source = index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result)
+        else:
+            grad_of_self = grad_of_source = None
+        return (grad_of_self, grad_of_source,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_index = fn.saved_source = fn.saved_result = RELEASED
+
+
+class IndexCopyBackward0(Node):
+    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index', 'saved_source_dim')
+    _saved_fields = ('dim', 'index', 'source_dim')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.index_fill(dim, index, 0)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = grad.index_fill(dim, index, 0)
+        else:
+            grad_of_self = None
+        # source: vector_source_backward(grad, dim, index, source.dim())
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            source_dim = fn.saved_source_dim
+            grad_of_source = vector_source_backward(grad, dim, index, source_dim)
+        else:
+            grad_of_source = None
+        return (grad_of_self, grad_of_source,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class IndexFillBackward0(Node):
+    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: grad.index_fill(dim, index, 0)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = grad.index_fill(dim, index, 0)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
+class IndexFillBackward1(Node):
+    """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+
+    __slots__ = ('saved_dim', 'saved_index')
+    _saved_fields = ('dim', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.index_fill(dim, index, 0)
+        if edges[0] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = grad.index_fill(dim, index, 0)
+        else:
+            grad_of_self = None
+        # value: index_fill_value_backward(grad, dim, index)
+        if edges[1] is not NO_EDGE:
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_value = index_fill_value_backward(grad, dim, index)
+        else:
+            grad_of_value = None
+        return (grad_of_self, grad_of_value,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
+
+
 class IndexPutBackward0(Node):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
 
@@ -198,6 +336,165 @@ class IndexPutImplBackward0(Node):
 
     def release_variables(fn):
         fn.saved_indices = fn.saved_values = RELEASED
+
+
+class MaskedScatterBackward0(Node):
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+
+    __slots__ = ('saved_mask', 'saved_source_sym_sizes')
+    _saved_fields = ('mask', 'source_sym_sizes')
+    _raw_fields = ('mask',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad.masked_fill(mask, 0)
+        if edges[0] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_self = grad.masked_fill(mask, 0)
+        else:
+            grad_of_self = None
+        # source: masked_scatter_backward(grad, mask, source.sym_sizes())
+        if edges[1] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            source_sym_sizes = fn.saved_source_sym_sizes
+            grad_of_source = ops.masked_scatter_backward(grad, mask, source_sym_sizes)
+        else:
+            grad_of_source = None
+        return (grad_of_self, grad_of_source,)
+
+    def release_variables(fn):
+        fn.saved_mask = RELEASED
+
+
+class MaskedScatterBackwardBackward0(Node):
+    """masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor"""
+
+    __slots__ = ('saved_grad_output_sym_sizes', 'saved_grad_output_scalar_type', 'saved_grad_output_device', 'saved_mask')
+    _saved_fields = ('mask',)
+    _raw_fields = ('mask',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_output: zeros_like(grad_output).masked_scatter(mask, grad)
+        if edges[0] is not NO_EDGE:
+            grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
+            grad_output_scalar_type = fn.saved_grad_output_scalar_type
+            grad_output_device = fn.saved_grad_output_device
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_grad_output = ops.zeros(grad_output_sym_sizes, dtype=grad_output_scalar_type, device=grad_output_device).masked_scatter(mask, grad)
+        else:
+            grad_of_grad_output = None
+        return (grad_of_grad_output,)
+
+    def release_variables(fn):
+        fn.saved_mask = RELEASED
+
+
+class MaskedSelectBackward0(Node):
+    """masked_select(Tensor self, Tensor mask) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_mask')
+    _saved_fields = ('self_sym_sizes', 'mask')
+    _raw_fields = ('mask',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: masked_select_backward(grad, self.sym_sizes(), mask)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            grad_of_self = masked_select_backward(grad, self_sym_sizes, mask)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_mask = RELEASED
+
+
+class PutBackward0(Node):
+    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+
+    __slots__ = ('saved_index', 'saved_source', 'saved_accumulate')
+    _saved_fields = ('index', 'source', 'accumulate')
+    _raw_fields = ('index', 'source')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: put_self_backward(grad, index, source, accumulate)
+        if edges[0] is not NO_EDGE:
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            source = fn.saved_source
+            if source._vc is not None:
+                source = unpack(source, fn)
+            accumulate = fn.saved_accumulate
+            grad_of_self = put_self_backward(grad, index, source, accumulate)
+        else:
+            grad_of_self = None
+        # source: grad.take(index).reshape_as(source)
+        if edges[1] is not NO_EDGE:
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            source = fn.saved_source
+            if source._vc is not None:
+                source = unpack(source, fn)
+            grad_of_source = grad.take(index).reshape_as(source)
+        else:
+            grad_of_source = None
+        return (grad_of_self, grad_of_source,)
+
+    def release_variables(fn):
+        fn.saved_index = fn.saved_source = RELEASED
+
+
+class TakeBackward0(Node):
+    """take(Tensor self, Tensor index) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_index')
+    _saved_fields = ('self_sym_sizes', 'index')
+    _raw_fields = ('index',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: take_backward(grad, self.sym_sizes(), index)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            grad_of_self = take_backward(grad, self_sym_sizes, index)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_index = RELEASED
 
 
 class IndexSelectBackward0(Node):
@@ -349,3 +646,116 @@ class ScatterAddBackward0(Node):
 
     def release_variables(fn):
         fn.saved_index = RELEASED
+
+
+class ScatterReduceBackward0(Node):
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_src', 'saved_reduce', 'saved_include_self', 'saved_result')
+    _saved_fields = ('self', 'dim', 'index', 'src', 'reduce', 'include_self', 'result')
+    _raw_fields = ('self', 'index', 'src', 'result')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self, src: scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            dim = fn.saved_dim
+            index = fn.saved_index
+            if index._vc is not None:
+                index = unpack(index, fn)
+            src = fn.saved_src
+            if src._vc is not None:
+                src = unpack(src, fn)
+            reduce = fn.saved_reduce
+            include_self = fn.saved_include_self
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self, grad_of_src = scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
+        else:
+            grad_of_self = grad_of_src = None
+        return (grad_of_self, grad_of_src,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_index = fn.saved_src = fn.saved_result = RELEASED
+
+
+class EmbeddingBackward0(Node):
+    """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+
+    __slots__ = ('saved_weight_sym_argsize_0', 'saved_indices', 'saved_padding_idx', 'saved_scale_grad_by_freq', 'saved_sparse')
+    _saved_fields = ('weight_sym_argsize_0', 'indices', 'padding_idx', 'scale_grad_by_freq', 'sparse')
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # weight: embedding_backward(grad, indices, weight.sym_size(0), padding_idx, scale_grad_by_freq, sparse)
+        if edges[0] is not NO_EDGE:
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            weight_sym_argsize_0 = fn.saved_weight_sym_argsize_0
+            padding_idx = fn.saved_padding_idx
+            scale_grad_by_freq = fn.saved_scale_grad_by_freq
+            sparse = fn.saved_sparse
+            grad_of_weight = ops.embedding_backward(grad, indices, weight_sym_argsize_0, padding_idx, scale_grad_by_freq, sparse)
+        else:
+            grad_of_weight = None
+        return (grad_of_weight,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class EmbeddingDenseBackwardBackward0(Node):
+    """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor"""
+
+    __slots__ = ('saved_indices', 'saved_padding_idx')
+    _saved_fields = ('indices', 'padding_idx')
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # grad_output: embedding_dense_double_backward(grad, indices, padding_idx)
+        if edges[0] is not NO_EDGE:
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            padding_idx = fn.saved_padding_idx
+            grad_of_grad_output = embedding_dense_double_backward(grad, indices, padding_idx)
+        else:
+            grad_of_grad_output = None
+        return (grad_of_grad_output,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class EmbeddingRenormBackward0(Node):
+    """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: not_implemented("embedding_renorm")
+        if edges[0] is not NO_EDGE:
+            raise NotImplementedError("the derivative for 'self' of 'embedding_renorm_' is not implemented. embedding_renorm")
+        else:
+            grad_of_self = None
+        return (grad_of_self,)

@@ -26,19 +26,34 @@ from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
     factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
+from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
+from gradloom.formulas.indexing import index_reduce_jvp, scatter_reduce_jvp
 from gradloom.generated.functions.indexing import (
+    EmbeddingBackward0,
+    EmbeddingDenseBackwardBackward0,
+    EmbeddingRenormBackward0,
     GatherBackward0,
     IndexAddBackward0,
     IndexBackward0,
+    IndexCopyBackward0,
+    IndexFillBackward0,
+    IndexFillBackward1,
     IndexPutBackward0,
     IndexPutImplBackward0,
+    IndexReduceBackward0,
     IndexSelectBackward0,
     MaskedFillBackward0,
     MaskedFillBackward1,
+    MaskedScatterBackward0,
+    MaskedScatterBackwardBackward0,
+    MaskedSelectBackward0,
+    PutBackward0,
     ScatterAddBackward0,
     ScatterBackward0,
     ScatterBackward1,
+    ScatterReduceBackward0,
+    TakeBackward0,
 )
 
 new = object.__new__
@@ -380,6 +395,432 @@ _INDEX_ADD_ = GuardedOverload("index_add_", ((
 ),))
 
 
+def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    try:
+        self_, index_, source_ = input._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_REDUCE(input, dim, index, source, reduce, include_self=include_self, axis=axis, out=out)
+    if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
+        return _INDEX_REDUCE(input, dim, index, source, reduce, include_self=include_self, axis=axis, out=out)
+    if out is not None:
+        return write_out(index_reduce, (input, dim, index, source, reduce), out, include_self=include_self)
+    result_ = kernels_indexing.index_reduce(self_, dim, index_, source_, reduce, include_self)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_source = source._edge or gradient_edge(source)
+        if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            fn = new(IndexReduceBackward0)
+            fn.next_edges = (edge_self, edge_source)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_source = source if source._vc is None and not flags else save(source)
+            fn.saved_reduce = reduce
+            fn.saved_include_self = include_self
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        source_t = source._tangent
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                self_p = input
+                source_p = source
+                # result: index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
+                result_tangent = index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_INDEX_REDUCE = GuardedOverload("index_reduce", ((
+    'index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor? out=None)',
+    index_reduce,
+),))
+
+
+def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
+    """index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)"""
+    try:
+        self_, index_, source_ = self._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_REDUCE_(self, dim, index, source, reduce, include_self=include_self, axis=axis)
+    if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
+        return _INDEX_REDUCE_(self, dim, index, source, reduce, include_self=include_self, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (source,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_source = source._edge or gradient_edge(source)
+        records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(IndexReduceBackward0)
+        fn.next_edges = (edge_self, edge_source)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(self))
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        fn.saved_source = source if source._vc is None and not flags else save(source)
+        fn.saved_reduce = reduce
+        fn.saved_include_self = include_self
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        source_t = source._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(self)
+        state.flags = flags
+    kernels_indexing.index_reduce_(self_, dim, index_, source_, reduce, include_self)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+        fn.saved_result = SavedVariable(self, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                source_p = source
+                # result: index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result)
+                result_tangent = index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, self)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
+    'index_reduce_(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)',
+    index_reduce_,
+),))
+
+
+def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING, out=None):
+    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    try:
+        self_, index_, source_ = input._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_COPY(input, dim, index, source, axis=axis, out=out)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _INDEX_COPY(input, dim, index, source, axis=axis, out=out)
+    if out is not None:
+        return write_out(index_copy, (input, dim, index, source), out)
+    result_ = kernels_indexing.index_copy(self_, dim, index_, source_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_source = source._edge or gradient_edge(source)
+        if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            fn = new(IndexCopyBackward0)
+            fn.next_edges = (edge_self, edge_source)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_source_dim = source.dim()
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        source_t = source._tangent
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.index_copy(dim, index, source_t)
+                result_tangent = self_t.index_copy(dim, index, source_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_INDEX_COPY = GuardedOverload("index_copy", ((
+    'index_copy(Tensor self, int dim, Tensor index, Tensor source, *, Tensor? out=None)',
+    index_copy,
+),))
+
+
+def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING):
+    """index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)"""
+    try:
+        self_, index_, source_ = self._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _INDEX_COPY_(self, dim, index, source, axis=axis)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _INDEX_COPY_(self, dim, index, source, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (source,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_source = source._edge or gradient_edge(source)
+        records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(IndexCopyBackward0)
+        fn.next_edges = (edge_self, edge_source)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        fn.saved_source_dim = source.dim()
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        source_t = source._tangent
+    kernels_indexing.index_copy_(self_, dim, index_, source_)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.index_copy(dim, index, source_t)
+                result_tangent = self_t.index_copy(dim, index, source_t)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_INDEX_COPY_ = GuardedOverload("index_copy_", ((
+    'index_copy_(Tensor self, int dim, Tensor index, Tensor source)',
+    index_copy_,
+),))
+
+
+def index_fill_int_Scalar(input, dim, index, value, *, out=None):
+    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    self_, index_ = input._array, index._array
+    if out is not None:
+        return write_out(index_fill_int_Scalar, (input, dim, index, value), out)
+    result_ = kernels_indexing.index_fill(self_, dim, index_, value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(IndexFillBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.index_fill(dim, index, 0)
+                result_tangent = self_t.index_fill(dim, index, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def index_fill__int_Scalar(self, dim, index, value):
+    """index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)"""
+    self_, index_ = self._array, index._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, ())
+        edge_self = self._edge or gradient_edge(self)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(IndexFillBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+    kernels_indexing.index_fill_(self_, dim, index_, value)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.index_fill(dim, index, 0)
+                result_tangent = self_t.index_fill(dim, index, 0)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+def index_fill_int_Tensor(input, dim, index, value, *, out=None):
+    """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    self_, index_, value_ = input._array, index._array, value._array
+    if out is not None:
+        return write_out(index_fill_int_Tensor, (input, dim, index, value), out)
+    result_ = kernels_indexing.index_fill(self_, dim, index_, value_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_value = value._edge or gradient_edge(value)
+        if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
+            fn = new(IndexFillBackward1)
+            fn.next_edges = (edge_self, edge_value)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        value_t = value._tangent
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.index_fill(dim, index, value_t)
+                result_tangent = self_t.index_fill(dim, index, value_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def index_fill__int_Tensor(self, dim, index, value):
+    """index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)"""
+    self_, index_, value_ = self._array, index._array, value._array
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (value,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_value = value._edge or gradient_edge(value)
+        records = (edge_self is not NO_EDGE or edge_value is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(IndexFillBackward1)
+        fn.next_edges = (edge_self, edge_value)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        value_t = value._tangent
+    kernels_indexing.index_fill_(self_, dim, index_, value_)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or value_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if value_t is None:
+                    value_t = zeros_for(value)
+                # result: self_t.index_fill(dim, index, value_t)
+                result_tangent = self_t.index_fill(dim, index, value_t)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
 def index_put(input, indices, values, accumulate, *, out=None):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
@@ -519,6 +960,398 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
                 state.flags = flags
             update_tangent(input, result_tangent)
     return input
+
+
+def masked_scatter(input, mask, source, *, out=None):
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+    try:
+        self_, mask_, source_ = input._array, mask._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MASKED_SCATTER(input, mask, source, out=out)
+    if out is not None:
+        return write_out(masked_scatter, (input, mask, source), out)
+    result_ = kernels_indexing.masked_scatter(self_, mask_, source_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_source = source._edge or gradient_edge(source)
+        if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            fn = new(MaskedScatterBackward0)
+            fn.next_edges = (edge_self, edge_source)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            fn.saved_source_sym_sizes = source.shape
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        source_t = source._tangent
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.masked_scatter(mask, source_t)
+                result_tangent = self_t.masked_scatter(mask, source_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MASKED_SCATTER = GuardedOverload("masked_scatter", ((
+    'masked_scatter(Tensor self, Tensor mask, Tensor source, *, Tensor? out=None)',
+    masked_scatter,
+),))
+
+
+def masked_scatter_(self, mask, source):
+    """masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)"""
+    try:
+        self_, mask_, source_ = self._array, mask._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MASKED_SCATTER_(self, mask, source)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (source,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_source = source._edge or gradient_edge(source)
+        records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(MaskedScatterBackward0)
+        fn.next_edges = (edge_self, edge_source)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+        fn.saved_source_sym_sizes = source.shape
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        source_t = source._tangent
+    kernels_indexing.masked_scatter_(self_, mask_, source_)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.masked_scatter(mask, source_t)
+                result_tangent = self_t.masked_scatter(mask, source_t)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_MASKED_SCATTER_ = GuardedOverload("masked_scatter_", ((
+    'masked_scatter_(Tensor self, Tensor mask, Tensor source)',
+    masked_scatter_,
+),))
+
+
+def masked_scatter_backward(grad_output, mask, sizes):
+    """masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor"""
+    grad_output_, mask_ = grad_output._array, mask._array
+    result_ = kernels_indexing.masked_scatter_backward(grad_output_, mask_, sizes)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        if edge_grad_output is not NO_EDGE:
+            fn = new(MaskedScatterBackwardBackward0)
+            fn.next_edges = (edge_grad_output,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output_sym_sizes = grad_output.shape
+            fn.saved_grad_output_scalar_type = grad_output.dtype
+            fn.saved_grad_output_device = grad_output.device
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: masked_scatter_backward(grad_output_t, mask, sizes)
+                result_tangent = ops.masked_scatter_backward(grad_output_t, mask, sizes)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def masked_select(input, mask, *, out=None):
+    """masked_select(Tensor self, Tensor mask) -> Tensor"""
+    try:
+        self_, mask_ = input._array, mask._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _MASKED_SELECT(input, mask, out=out)
+    if out is not None:
+        return write_out(masked_select, (input, mask), out)
+    result_ = kernels_indexing.masked_select(self_, mask_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaskedSelectBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.masked_select(self_t, mask)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_MASKED_SELECT = GuardedOverload("masked_select", ((
+    'masked_select(Tensor self, Tensor mask, *, Tensor? out=None)',
+    masked_select,
+),))
+
+
+def put(input, index, source, accumulate=False, *, out=None):
+    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    try:
+        self_, index_, source_ = input._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PUT(input, index, source, accumulate, out=out)
+    if accumulate.__class__ is not bool:
+        return _PUT(input, index, source, accumulate, out=out)
+    if out is not None:
+        return write_out(put, (input, index, source, accumulate), out)
+    result_ = kernels_indexing.put(self_, index_, source_, accumulate)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_source = source._edge or gradient_edge(source)
+        if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            fn = new(PutBackward0)
+            fn.next_edges = (edge_self, edge_source)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_source = source if source._vc is None and not flags else save(source)
+            fn.saved_accumulate = accumulate
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        source_t = source._tangent
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.put(index, source_t, accumulate)
+                result_tangent = self_t.put(index, source_t, accumulate)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_PUT = GuardedOverload("put", ((
+    'put(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor? out=None)',
+    put,
+),))
+
+
+def put_(self, index, source, accumulate=False):
+    """put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)"""
+    try:
+        self_, index_, source_ = self._array, index._array, source._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _PUT_(self, index, source, accumulate)
+    if accumulate.__class__ is not bool:
+        return _PUT_(self, index, source, accumulate)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (source,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_source = source._edge or gradient_edge(source)
+        records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(PutBackward0)
+        fn.next_edges = (edge_self, edge_source)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        fn.saved_source = source if source._vc is None and not flags else save(source)
+        fn.saved_accumulate = accumulate
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        source_t = source._tangent
+    kernels_indexing.put_(self_, index_, source_, accumulate)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None or source_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if source_t is None:
+                    source_t = zeros_for(source)
+                # result: self_t.put(index, source_t, accumulate)
+                result_tangent = self_t.put(index, source_t, accumulate)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_PUT_ = GuardedOverload("put_", ((
+    'put_(Tensor self, Tensor index, Tensor source, bool accumulate=False)',
+    put_,
+),))
+
+
+def take(input, index, *, out=None):
+    """take(Tensor self, Tensor index) -> Tensor"""
+    try:
+        self_, index_ = input._array, index._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _TAKE(input, index, out=out)
+    if out is not None:
+        return write_out(take, (input, index), out)
+    result_ = kernels_indexing.take(self_, index_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(TakeBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.take(self_t, index)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_TAKE = GuardedOverload("take", ((
+    'take(Tensor self, Tensor index, *, Tensor? out=None)',
+    take,
+),))
+
+
+def take_along_dim(input, indices, dim, *, out=None):
+    """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    if out is not None:
+        return write_out(take_along_dim, (input, indices, dim), out)
+    return composite_indexing.take_along_dim(input, indices, dim)
 
 
 def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
@@ -807,11 +1640,11 @@ def scatter__value(self, dim, index, value):
     return self
 
 
-def scatter_reduce(input, dim, index, src, reduce, *, out=None):
+def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
     self_, index_, src_ = input._array, index._array, src._array
     if out is not None:
-        return write_out(scatter_reduce, (input, dim, index, src, reduce), out)
+        return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out)
     result_ = kernels_indexing.scatter_operation(self_, dim, index_, src_, reduce)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -989,6 +1822,140 @@ _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
 ),))
 
 
+def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    try:
+        self_, index_, src_ = input._array, index._array, src._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SCATTER_REDUCE_TWO(input, dim, index, src, reduce, include_self=include_self, axis=axis, out=out)
+    if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
+        return _SCATTER_REDUCE_TWO(input, dim, index, src, reduce, include_self=include_self, axis=axis, out=out)
+    if out is not None:
+        return write_out(scatter_reduce, (input, dim, index, src, reduce), out, include_self=include_self)
+    result_ = kernels_indexing.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_src = src._edge or gradient_edge(src)
+        if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
+            fn = new(ScatterReduceBackward0)
+            fn.next_edges = (edge_self, edge_src)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            fn.saved_dim = dim
+            fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_src = src if src._vc is None and not flags else save(src)
+            fn.saved_reduce = reduce
+            fn.saved_include_self = include_self
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        src_t = src._tangent
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                self_p = input
+                src_p = src
+                # result: scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
+                result_tangent = scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
+    'scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor? out=None)',
+    scatter_reduce,
+),))
+
+
+def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
+    """scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)"""
+    try:
+        self_, index_, src_ = self._array, index._array, src._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SCATTER_REDUCE__TWO(self, dim, index, src, reduce, include_self=include_self, axis=axis)
+    if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
+        return _SCATTER_REDUCE__TWO(self, dim, index, src, reduce, include_self=include_self, axis=axis)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if self._edge is None:
+            check_inplace(self, (src,))
+        edge_self = self._edge or gradient_edge(self)
+        edge_src = src._edge or gradient_edge(src)
+        records = (edge_self is not NO_EDGE or edge_src is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(ScatterReduceBackward0)
+        fn.next_edges = (edge_self, edge_src)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_self = save(ops.clone(self))
+        fn.saved_dim = dim
+        fn.saved_index = index if index._vc is None and not flags else save(index)
+        fn.saved_src = src if src._vc is None and not flags else save(src)
+        fn.saved_reduce = reduce
+        fn.saved_include_self = include_self
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = self._tangent
+        src_t = src._tangent
+        state.flags = flags & ~FORWARD_AD
+        self_p = ops.clone(self)
+        state.flags = flags
+    kernels_indexing.scatter_reduce_(self_, dim, index_, src_, reduce, include_self)
+    bump_version(self)
+    if records:
+        rebase_history(self, fn)
+        fn.saved_result = SavedVariable(self, 0)
+    if flags & FORWARD_AD:
+        if self_t is not None or src_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                src_p = src
+                # result: scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result)
+                result_tangent = scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, self)
+            finally:
+                state.flags = flags
+            update_tangent(self, result_tangent)
+    return self
+
+
+_SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
+    'scatter_reduce_(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)',
+    scatter_reduce_,
+),))
+
+
 def nonzero(input, *, out=None):
     """nonzero(Tensor self) -> Tensor"""
     try:
@@ -1016,3 +1983,394 @@ _NONZERO = GuardedOverload("nonzero", ((
     'nonzero(Tensor self, *, Tensor? out=None)',
     nonzero,
 ),))
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, out=None):
+    """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    try:
+        weight_, indices_ = weight._array, indices._array
+    except AttributeError:
+        weight_ = None
+    if weight_ is None:
+        return _EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse, out=out)
+    if padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool or sparse.__class__ is not bool:
+        return _EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse, out=out)
+    if out is not None:
+        return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
+    result_ = kernels_indexing.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_weight = weight._edge or gradient_edge(weight)
+        if edge_weight is not NO_EDGE:
+            fn = new(EmbeddingBackward0)
+            fn.next_edges = (edge_weight,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_weight_sym_argsize_0 = weight.shape[0]
+            fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_padding_idx = padding_idx
+            fn.saved_scale_grad_by_freq = scale_grad_by_freq
+            fn.saved_sparse = sparse
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        weight_t = weight._tangent
+        if weight_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.embedding(weight_t, indices, padding_idx, scale_grad_by_freq, sparse)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EMBEDDING = GuardedOverload("embedding", ((
+    'embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor? out=None)',
+    embedding,
+),))
+
+
+def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
+    """embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor"""
+    try:
+        grad_, indices_ = grad._array, indices._array
+    except AttributeError:
+        grad_ = None
+    if grad_ is None:
+        return _EMBEDDING_BACKWARD(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+    if num_weights.__class__ is not int or padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool or sparse.__class__ is not bool:
+        return _EMBEDDING_BACKWARD(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+    return composite_indexing.embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+
+
+_EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
+    'embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse)',
+    embedding_backward,
+),))
+
+
+def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, *, out=None):
+    """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor"""
+    try:
+        grad_output_, indices_ = grad_output._array, indices._array
+    except AttributeError:
+        grad_output_ = None
+    if grad_output_ is None:
+        return _EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out=out)
+    if num_weights.__class__ is not int or padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool:
+        return _EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out=out)
+    if out is not None:
+        return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
+    result_ = kernels_indexing.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        if edge_grad_output is not NO_EDGE:
+            fn = new(EmbeddingDenseBackwardBackward0)
+            fn.next_edges = (edge_grad_output,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_padding_idx = padding_idx
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        grad_output_t = grad_output._tangent
+        if grad_output_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops.embedding_dense_backward(grad_output_t, indices, num_weights, padding_idx, scale_grad_by_freq)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", ((
+    'embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, *, Tensor? out=None)',
+    embedding_dense_backward,
+),))
+
+
+def embedding_renorm_(input, indices, max_norm, norm_type):
+    """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)"""
+    try:
+        self_, indices_ = input._array, indices._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _EMBEDDING_RENORM_(input, indices, max_norm, norm_type)
+    if max_norm.__class__ is not float or norm_type.__class__ is not float:
+        return _EMBEDDING_RENORM_(input, indices, max_norm, norm_type)
+    flags = state.flags
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(EmbeddingRenormBackward0)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    kernels_indexing.embedding_renorm_(self_, indices_, max_norm, norm_type)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    return input
+
+
+_EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
+    'embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type)',
+    embedding_renorm_,
+),))
+
+
+def one_hot(input, num_classes=-1):
+    """one_hot(Tensor self, int num_classes=-1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ONE_HOT(input, num_classes)
+    if num_classes.__class__ is not int:
+        return _ONE_HOT(input, num_classes)
+    result_ = kernels_indexing.one_hot(self_, num_classes)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_ONE_HOT = GuardedOverload("one_hot", ((
+    'one_hot(Tensor self, int num_classes=-1)',
+    one_hot,
+),))
+
+
+def nonzero_static(input, *, size, fill_value=-1, out=None):
+    """nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NONZERO_STATIC(input, size=size, fill_value=fill_value, out=out)
+    if size.__class__ is not int or fill_value.__class__ is not int:
+        return _NONZERO_STATIC(input, size=size, fill_value=fill_value, out=out)
+    if out is not None:
+        return write_out(nonzero_static, (input,), out, size=size, fill_value=fill_value)
+    result_ = kernels_indexing.nonzero_static(self_, size, fill_value)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_NONZERO_STATIC = GuardedOverload("nonzero_static", ((
+    'nonzero_static(Tensor self, *, int size, int fill_value=-1, Tensor? out=None)',
+    nonzero_static,
+),))
+
+
+def nonzero_numpy(input):
+    """nonzero_numpy(Tensor self) -> Tensor[]"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NONZERO_NUMPY(input)
+    return composite_indexing.nonzero_numpy(input)
+
+
+_NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
+    'nonzero_numpy(Tensor self)',
+    nonzero_numpy,
+),))
+
+
+def argwhere(input):
+    """argwhere(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _ARGWHERE(input)
+    return composite_indexing.argwhere(input)
+
+
+_ARGWHERE = GuardedOverload("argwhere", ((
+    'argwhere(Tensor self)',
+    argwhere,
+),))
+
+
+def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
+    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    sorted_sequence_, self_, sorter_ = sorted_sequence._array, self._array, None if sorter is None else sorter._array
+    if out is not None:
+        return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
+    result_ = kernels_indexing.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
+    """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    sorted_sequence_, sorter_ = sorted_sequence._array, None if sorter is None else sorter._array
+    if out is not None:
+        return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
+    result_ = kernels_indexing.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
+    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    self_, boundaries_ = input._array, boundaries._array
+    if out is not None:
+        return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out)
+    result_ = kernels_indexing.bucketize(self_, boundaries_, out_int32, right)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
+    """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    boundaries_ = boundaries._array
+    if out is not None:
+        return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out)
+    result_ = kernels_indexing.bucketize(input, boundaries_, out_int32, right)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=None):
+    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    elements_, test_elements_ = elements._array, test_elements._array
+    if out is not None:
+        return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
+    result_ = kernels_indexing.isin(elements_, test_elements_, assume_unique, invert)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=None):
+    """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    elements_ = elements._array
+    if out is not None:
+        return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
+    result_ = kernels_indexing.isin(elements_, test_element, assume_unique, invert)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=None):
+    """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    test_elements_ = test_elements._array
+    if out is not None:
+        return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
+    result_ = kernels_indexing.isin(element, test_elements_, assume_unique, invert)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result

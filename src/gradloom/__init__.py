@@ -36,6 +36,7 @@ try:
     from .functional import (
         atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul,
         einsum, is_storage, is_tensor, meshgrid, numel, tensordot)
+    from .indexing import nonzero, unravel_index
     from .reductions import bind as _bind_reductions
     from .reductions import cdist, norm, unique, unique_consecutive
     _bind_reductions(Tensor)

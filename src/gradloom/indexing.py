@@ -282,6 +282,47 @@ def _type_name(value) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
+def nonzero(input, *, out=None, as_tuple=False):
+    """The places of the elements that are not zero.
+
+    Returns:
+        A tensor (count, dimensions) of int64, or with `as_tuple` a tuple of one vector for each dimension.
+    """
+    if as_tuple:
+        return tuple(ops.nonzero_numpy(input))
+    return ops.nonzero(input) if out is None else ops.nonzero(input, out=out)
+
+
+def unravel_index(indices, shape):
+    """The coordinates in an array of `shape` that flat indices stand for.
+
+    Args:
+        indices: an integer tensor.
+        shape: int, or a sequence of ints.
+
+    Returns:
+        A tuple of tensors like `indices`, one for each dimension.
+
+    Raises:
+        TypeError: for indices or shapes that are not integers.
+        ValueError: for a negative size.
+    """
+    if not isinstance(indices, Tensor) or indices._array.dtype.kind not in "iu":
+        found = indices.dtype if isinstance(indices, Tensor) else type(indices)
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {found}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(n, int) for n in sizes):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    out, step = [], 1
+    for n in reversed(sizes):
+        out.append(ops.remainder(ops.floor_divide(indices, step), n))
+        step *= n
+    return tuple(out[::-1])
+
+
 def bind(cls) -> None:
     """Give Tensor its square brackets."""
     cls.__getitem__, cls.__setitem__, cls.__delitem__ = getitem, setitem, delitem
+    cls.nonzero = nonzero

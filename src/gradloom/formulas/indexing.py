@@ -31,3 +31,125 @@ def index_add_source_backward(grad, dim, index, source_dim, alpha):
     if not source_dim and parts.dim():
         parts = ops.squeeze(parts, 0)
     return parts if alpha == 1 else ops.mul(parts, alpha)
+
+
+def vector_source_backward(grad, dim, index, source_dim):
+    """The gradient of what `index_copy` puts in: the parts at the indices."""
+    parts = ops.index_select(grad, dim, index)
+    return parts if source_dim or not parts.dim() else ops.squeeze(parts, 0)
+
+
+def index_fill_value_backward(grad, dim, index):
+    """The gradient of the value that `index_fill` puts in: the sum over the parts, each counted once."""
+    n = grad.size(dim) if grad.dim() else 1
+    places = ops._unique(ops.remainder(index, n), False)[0]
+    return ops.sum(ops.index_select(grad, dim, places))
+
+
+def masked_select_backward(grad, sizes, mask):
+    """The gradient put where each element was selected, zeros elsewhere."""
+    from ..functional import broadcast_shapes
+    return ops.masked_scatter_(ops.new_zeros(grad, broadcast_shapes(sizes, mask.shape)), mask, grad)
+
+
+def take_backward(grad, sizes, index):
+    """The gradients added up where each element was taken from."""
+    return ops.put_(ops.new_zeros(grad, sizes), index, grad, True)
+
+
+def put_self_backward(grad, index, source, accumulate):
+    """The gradient of `put` for `self`: all of it, or zeros where something was put."""
+    return grad if accumulate else ops.put(grad, index, ops.zeros_like(source))
+
+
+def embedding_dense_double_backward(grad, indices, padding_idx):
+    """The derivative of adding rows up is taking them out again; the row of padding_idx takes no part."""
+    out = ops.index_select(grad, 0, ops.reshape(indices, (-1,)))
+    out = ops.reshape(out, (*indices.shape, grad.shape[1]))
+    if padding_idx >= 0:
+        out = ops.masked_fill(out, ops.unsqueeze(ops.eq(indices, padding_idx), -1), 0)
+    return out
+
+
+# --- reductions into an array ----------------------------------------------------------------------------------------
+
+def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result):
+    """The gradients of `scatter_reduce` for `self` and `src`.
+
+    With s the elements of `src` that are sent to an element x of `self`, and y the result there:
+        sum    dy/dx = dy/ds = 1
+        mean   1 / (how many take part)
+        prod   the product of all others: y / s, or the product without s where s is the only zero
+        amax, amin   1 / (how many equal y), for those that do
+    Where `self` takes no part, its gradient is zero.
+    """
+    if reduce == "sum":
+        of_self, of_src = grad, ops.gather(grad, dim, index)
+    elif reduce == "mean":
+        count = ops.ones_like(grad) if include_self else ops.zeros_like(grad)
+        count = ops.scatter_add(count, dim, index, ops.ones_like(src))
+        of_self = ops.div(grad, ops.masked_fill(count, ops.eq(count, 0), 1))
+        of_src = ops.gather(of_self, dim, index)
+    elif reduce == "prod":
+        of_self, of_src = _product_backward(grad, self, dim, index, src, include_self, result)
+    else:
+        self_is, src_is = ops.eq(self, result), ops.eq(src, ops.gather(result, dim, index))
+        self_is, src_is = ops.type_as(self_is, grad), ops.type_as(src_is, grad)
+        if not include_self:
+            self_is = ops.scatter(self_is, dim, index, 0)
+        count = ops.scatter_add(self_is, dim, index, src_is)
+        share = ops.div(grad, ops.masked_fill(count, ops.eq(count, 0), 1))
+        of_self, of_src = ops.mul(share, self_is), ops.mul(src_is, ops.gather(share, dim, index))
+    if not include_self:  # and where nothing is sent, the element stays
+        of_self = ops.scatter(grad, dim, index, 0)
+    return of_self, of_src
+
+
+def _product_backward(grad, self, dim, index, src, include_self, result):
+    without_zero = ops.masked_fill(self, ops.eq(self, 0), 1)
+    others = ops.scatter_reduce(without_zero, dim, index, src, "prod", include_self=include_self)
+    of_self = ops.mul(grad, ops.conj(ops.div(others, without_zero)))
+    is_zero = ops.eq(src, 0)
+    zeros = ops.scatter_add(ops.zeros_like(self), dim, index, ops.type_as(is_zero, self))
+    single = ops.logical_and(is_zero, ops.eq(ops.gather(zeros, dim, index), 1))
+    rest = ops.scatter_reduce(self, dim, index, ops.masked_fill(src, single, 1), "prod", include_self=include_self)
+    of_single = ops.gather(ops.mul(grad, ops.conj(rest)), dim, index)
+    of_others = ops.gather(ops.mul(grad, ops.conj(result)), dim, index)
+    of_others = ops.div(of_others, ops.conj(ops.masked_fill(src, is_zero, 1)))
+    return of_self, ops.where(single, of_single, of_others)
+
+
+def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result):
+    """The tangent of `scatter_reduce`: each tangent times its partial derivative, added up where it is sent to."""
+    src_p, src_t, ones = _part(src_p, index), _part(src_t, index), ops.ones_like(result)
+    of_self, of_src = scatter_reduce_backward(ones, self_p, dim, index, src_p, reduce, include_self, result)
+    out = ops.mul(self_t, ops.conj(of_self))
+    return ops.scatter_add(out, dim, index, ops.mul(src_t, ops.conj(of_src)))
+
+
+def _part(source, index):
+    """The part of a source that an index reaches."""
+    for dim, n in enumerate(index.shape):
+        if source.size(dim) != n:
+            source = ops.narrow(source, dim, 0, n)
+    return source
+
+
+def index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result):
+    """The gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape."""
+    return scatter_reduce_backward(grad, self, dim, _spread(index, dim, source), source, reduce, include_self, result)
+
+
+def index_reduce_jvp(self_p, self_t, dim, index, source_p, source_t, reduce, include_self, result):
+    """The tangent of `index_reduce`, as of `scatter_reduce`."""
+    return scatter_reduce_jvp(self_p, self_t, dim, _spread(index, dim, source_p), source_p, source_t, reduce,
+                              include_self, result)
+
+
+def _spread(index, dim, source):
+    """A vector of indices in the shape of `source`."""
+    if not source.dim():
+        return ops.reshape(index, ())
+    shape = [1] * source.dim()
+    shape[dim] = -1
+    return ops.expand(ops.reshape(index, shape), source.shape)

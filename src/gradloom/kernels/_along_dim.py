@@ -30,12 +30,6 @@ def gather(self, dim, index, sparse_grad=False):
     return np.ascontiguousarray(np.take_along_axis(array[part], places, axis)).reshape(index.shape)
 
 
-def take_along_dim(self, indices, dim):
-    """As `gather`, with negative indices counted from the end."""
-    n = self.shape[dim] if self.ndim else 1
-    return gather(self, dim, np.where(indices < 0, indices + n, indices))
-
-
 def scatter(self, dim, index, src):
     """A copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
     return scatter_(self.copy("K"), dim, index, src)

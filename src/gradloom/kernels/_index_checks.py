@@ -17,9 +17,9 @@ def type_name(array) -> str:
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
     """Raise `error` unless 0 <= index < n everywhere."""
     if index.size:
-        low, high = index.min(), index.max()
-        if low < 0 or high >= n:
-            raise error(f"index {low if low < 0 else high} is out of bounds for dimension {axis} with size {n}")
+        if index.min() < 0 or index.max() >= n:
+            first = index[(index < 0) | (index >= n)][0]
+            raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
 
 def along(name: str, self, dim: int, index, src=None):

@@ -22,7 +22,9 @@ def index(self, indices):
         raise _explained(self, key) from None
     if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
         return np.array(out)
-    return np.ascontiguousarray(out) if self.flags.c_contiguous and not out.flags.c_contiguous else out
+    if out.flags.c_contiguous or any([a < b for a, b in zip(self.strides, self.strides[1:])]):
+        return out
+    return np.ascontiguousarray(out)
 
 
 def index_put(self, indices, values, accumulate=False):
@@ -53,9 +55,7 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
     except IndexError:
         raise _explained(self, key) from None
     except ValueError:
-        shape = self[tuple(key)].shape
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-                           f"result of shape {list(shape)}") from None
+        raise _value_mismatch(self, key, values) from None
     return self
 
 
@@ -91,6 +91,16 @@ def _key(self, indices):
     if dim > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
     return key
+
+
+def _value_mismatch(self, key, values):
+    """The error for values that do not broadcast to what the indices point to, or for the indices themselves."""
+    try:
+        shape = self[tuple(key)].shape
+    except IndexError:
+        return _explained(self, key)
+    return RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                        f"result of shape {list(shape)}")
 
 
 def _differing(mask, shape):

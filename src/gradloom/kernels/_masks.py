@@ -53,7 +53,7 @@ def _fill_value(self, mask, value):
 
 
 def _check_broadcast(self, mask):
-    text = size_mismatch([self.shape, mask.shape])
+    text = size_mismatch([mask.shape, self.shape])
     if text:
         raise RuntimeError(text)
 
@@ -63,3 +63,67 @@ def nonzero(self):
     if not self.ndim:
         return np.zeros((int(bool(self)), 0), np.int64)
     return np.ascontiguousarray(np.argwhere(self).astype(np.int64, copy=False))
+
+
+def nonzero_static(self, size, fill_value=-1):
+    """The first `size` places of `nonzero`, filled up with `fill_value`."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = nonzero(self)[:size]
+    out = np.full((size, self.ndim), fill_value, np.int64)
+    out[:found.shape[0]] = found
+    return out
+
+
+def masked_select(self, mask):
+    """The elements where the mask holds, as a vector; the shapes broadcast.
+
+    Raises:
+        RuntimeError: for a mask that is not bool, or does not broadcast.
+    """
+    if mask.dtype.kind != "b":
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if mask.shape != self.shape:
+        _check_broadcast(self, mask)
+        self, mask = np.broadcast_arrays(self, mask)
+    return self[mask]
+
+
+def masked_scatter(self, mask, source):
+    """`self`, broadcast with `mask`, with the elements of `source` in turn where the mask holds."""
+    _check_broadcast(self, mask)
+    shape = np.broadcast_shapes(self.shape, mask.shape)
+    return masked_scatter_(self.copy("K") if shape == self.shape else np.array(np.broadcast_to(self, shape), order="C"),
+                           mask, source)
+
+
+def masked_scatter_(self, mask, source):
+    """`masked_scatter` in place.
+
+    Raises:
+        RuntimeError: for masks of another dtype or shape, another dtype of `source`, and too few elements in it.
+    """
+    if source.dtype is not self.dtype:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
+                           f"{type_name(self)} and {type_name(source)}")
+    if mask.dtype.kind != "b":
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_name(mask)}")
+    if mask.shape != self.shape:
+        _check_broadcast(self, mask)
+        if np.broadcast_shapes(self.shape, mask.shape) != self.shape:
+            raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+                               f"{list(np.broadcast_shapes(self.shape, mask.shape))}")
+        mask = np.broadcast_to(mask, self.shape)
+    count = np.count_nonzero(mask)
+    if count > source.size:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    writable(self)[mask] = source.reshape(-1)[:count]
+    return self
+
+
+def masked_scatter_backward(grad_output, mask, sizes):
+    """The elements where the mask holds, in turn, in an array of shape `sizes`; zeros after them."""
+    found = grad_output[np.broadcast_to(mask, grad_output.shape)]
+    out = np.zeros(sizes, grad_output.dtype)
+    out.reshape(-1)[:found.size] = found
+    return out

@@ -1,0 +1,59 @@
+"""Indexing operators made of others."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+from ..dtype import int64, scalar_type_name
+
+
+def take_along_dim(self, indices, dim):
+    """What is found at the indices along a dimension; the other dimensions broadcast.
+
+    Raises:
+        RuntimeError: for indices that are not int64, or have another number of dimensions.
+    """
+    if indices.dtype is not int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got "
+                           f"{scalar_type_name(indices.dtype)}")
+    if dim is None:
+        self, indices, dim = ops.reshape(self, (-1,)), ops.reshape(indices, (-1,)), 0
+    elif self.dim() != indices.dim():
+        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+                           f"{self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
+    else:
+        from ..kernels._dims import wrap_dim
+        axis = wrap_dim(dim, self.dim())
+        ours, theirs = _broadcast_but(self.shape, indices.shape, axis)
+        self, indices, dim = ops.broadcast_to(self, ours), ops.broadcast_to(indices, theirs), axis
+    n = self.shape[dim] if self.dim() else 1
+    return ops.gather(self, dim, ops.remainder(indices, n) if n else indices)
+
+
+def _broadcast_but(first, second, axis):
+    """The two shapes broadcast, but for one dimension."""
+    from ..functional import broadcast_shapes
+    common = broadcast_shapes((*first[:axis], 1, *first[axis + 1:]), (*second[:axis], 1, *second[axis + 1:]))
+    return tuple([(*common[:axis], s[axis], *common[axis + 1:]) if s else s for s in (first, second)])
+
+
+def argwhere(self):
+    """The places of the elements that are not zero: (count, dimensions)."""
+    return ops.nonzero(self)
+
+
+def nonzero_numpy(self):
+    """The places of the elements that are not zero: one vector for each dimension."""
+    if not self.dim():
+        return ops.unbind(ops.nonzero(ops.unsqueeze(self, 0)), 1)
+    return ops.unbind(ops.nonzero(self), 1)
+
+
+def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
+    """The gradient of the table.
+
+    Raises:
+        NotImplementedError: for sparse gradients.
+    """
+    if sparse:
+        raise NotImplementedError("embedding: gradloom has no sparse tensors; use sparse=False")
+    return ops.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)

@@ -1,0 +1,99 @@
+"""Kernels of look-up tables: rows of a matrix, and the gradients that are added up in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import TYPE_OF, legacy_type_name
+from ._accumulate import add_rows, workspace
+from ._index_checks import writable
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    """The rows of `weight` (rows, features) at the indices.
+
+    Returns:
+        The shape of the indices, and features.
+
+    Raises:
+        RuntimeError: for a weight that is no matrix, and indices that are not int32 or int64.
+        IndexError: for an index that points outside.
+    """
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    check_rows("embedding", indices, weight.shape[0])
+    return weight.take(indices, axis=0)
+
+
+def check_rows(name, indices, rows) -> None:
+    """The errors of an index of rows."""
+    if indices.dtype not in (np.int64, np.int32):
+        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                           f"Int; but got {legacy_type_name(TYPE_OF[indices.dtype])} instead (while checking arguments "
+                           f"for {name})")
+    if indices.size and (indices.min() < 0 or indices.max() >= rows):
+        raise IndexError("index out of range in self")
+
+
+def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
+    """The gradients of rows (num_weights, features), added up where each row was taken from.
+
+    Args:
+        padding_idx: a row that gets none; -1 for no such row.
+        scale_grad_by_freq: whether they are divided by how often the row was taken.
+    """
+    check_rows("embedding_backward", indices, num_weights)
+    width = grad_output.shape[-1]
+    places, values = indices.reshape(-1), grad_output.reshape(-1, width)
+    if padding_idx >= 0:
+        kept = places != padding_idx
+        if not kept.all():
+            places, values = places[kept], values[kept]
+    out = np.zeros((num_weights, width), grad_output.dtype)
+    work = workspace(out)
+    values = values.astype(work.dtype, copy=False)
+    if scale_grad_by_freq and places.size:
+        values = values / np.bincount(places)[places, None].astype(work.dtype)
+    add_rows(work, places, values)
+    return work if work is out else work.astype(out.dtype)
+
+
+def embedding_renorm_(self, indices, max_norm, norm_type):
+    """Scale the rows at the indices down to `max_norm`, where their `norm_type`-norm exceeds it, in place."""
+    if self.ndim != 2:
+        raise RuntimeError("'self' must be 2-D")
+    check_rows("embedding_renorm_", indices, self.shape[0])
+    found = np.unique(indices)
+    rows = self[found].astype(np.float64)
+    if norm_type == 2:
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    elif np.isinf(norm_type):
+        norms = np.abs(rows).max(axis=1, initial=0)
+    else:
+        norms = (np.abs(rows) ** norm_type).sum(axis=1) ** (1 / norm_type)
+    large = norms > max_norm
+    if large.any():
+        scale = max_norm / (norms[large] + 1e-7)
+        writable(self)[found[large]] = (rows[large] * scale[:, None]).astype(self.dtype)
+    return self
+
+
+def one_hot(self, num_classes=-1):
+    """For each class number, a row of zeros with a one at that place.
+
+    Raises:
+        RuntimeError: for a dtype other than int64, classes beyond `num_classes` or below 0, or none to count.
+    """
+    if self.dtype != np.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if not self.size:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return np.zeros((*self.shape, num_classes), np.int64)
+    if self.min() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if num_classes == -1:
+        num_classes = int(self.max()) + 1
+    elif num_classes <= self.max():
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    return (self[..., None] == np.arange(num_classes)).astype(np.int64)
