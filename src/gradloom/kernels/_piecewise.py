@@ -109,14 +109,6 @@ def _check_slope(self_is_result, slope) -> None:
         )
 
 
-def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """The gradient of a leaky ReLU with the slopes `noise` in training, else with the mean of lower and
-    upper."""
-    if training and upper - lower > 1e-6:
-        return np.multiply(grad_output, noise)
-    return leaky_relu_backward(grad_output, self, (lower + upper) / 2, self_is_result)
-
-
 @floating("prelu_cpu")
 def prelu(self, weight):
     """`self` where it is positive, weight * self elsewhere; shapes broadcast."""

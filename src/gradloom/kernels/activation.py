@@ -21,7 +21,6 @@ from ._piecewise import (  # noqa: F401
     prelu_backward,
     relu,
     relu_,
-    rrelu_with_noise_backward,
     shrink_backward,
     softshrink,
     threshold,

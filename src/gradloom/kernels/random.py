@@ -11,6 +11,7 @@ from ..dtype import default
 from . import _draws
 from ._layout import new_like
 from ._mt19937 import default_stream
+from ._piecewise import leaky_relu, leaky_relu_backward
 
 
 def _size(size):
@@ -223,7 +224,7 @@ def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
     In training the slopes are written to `noise`.
     """
     if not training:
-        return np.where(self <= 0, self * self.dtype.type((float(lower) + float(upper)) / 2), self)
+        return leaky_relu(self, (float(lower) + float(upper)) / 2)
     noise[...] = _draws.rrelu_noise(generator or default_stream, self, lower, upper)
     return self * noise
 
@@ -232,5 +233,4 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     """The vjp: by the noise in training, else by the mean slope where `self` (or the result) is not positive."""
     if training and upper - lower > 1e-6:
         return grad_output * noise
-    slope = self.dtype.type((float(lower) + float(upper)) / 2)
-    return np.where(self > 0, grad_output, grad_output * slope)
+    return leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2, self_is_result)
