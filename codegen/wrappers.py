@@ -283,6 +283,10 @@ class Wrapper:
         return any(p.argument.python_name == "device" for p in self.parameters)
 
     @property
+    def layout(self) -> bool:
+        return any(p.argument.python_name == "layout" for p in self.parameters)
+
+    @property
     def variants(self) -> tuple[str, ...]:
         """How it is called: `function`, `method`; the copy variant of a view is a function."""
         return ("function",) if self.kind == "copy" else self.native.variants

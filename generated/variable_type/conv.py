@@ -16,7 +16,7 @@ from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.device import check_device
+from gradloom.device import check_device, check_layout
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload

@@ -16,7 +16,7 @@ from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.device import check_device
+from gradloom.device import check_device, check_layout
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
@@ -37,6 +37,8 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.zeros(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -58,6 +60,8 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.ones(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -79,6 +83,8 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
         return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.full(size, fill_value, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -100,6 +106,8 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
         return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.empty(size, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -119,6 +127,8 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
     """empty_strided(int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.empty_strided(size, stride, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -138,6 +148,8 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
     """empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.empty_permuted(size, physical_layout, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -157,6 +169,8 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.scalar_tensor(s, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -177,6 +191,8 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.zeros_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -197,6 +213,8 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.ones_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -217,6 +235,8 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.empty_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -237,6 +257,8 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.full_like(self_, fill_value, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -257,6 +279,8 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     self_ = self._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.new_zeros(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -277,6 +301,8 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
     self_ = self._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.new_ones(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -297,6 +323,8 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     self_ = self._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.new_empty(self_, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -317,6 +345,8 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
     self_ = self._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.new_empty_strided(self_, size, stride, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -337,6 +367,8 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
     self_ = self._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.new_full(self_, size, fill_value, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -358,6 +390,8 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.arange(end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -379,6 +413,8 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
         return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.arange_start(start, end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -400,6 +436,8 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
         return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.arange_start_step(start, end, step, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -421,6 +459,8 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
         return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.range_end_step(start, end, step, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -442,6 +482,8 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
         return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.range_end(start, end, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -463,6 +505,8 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
         return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.linspace(start, end, steps, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -485,6 +529,8 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
         return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.linspace_tensors(start_, end_, steps, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -507,6 +553,8 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
         return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.linspace_tensors(start_, end, steps, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -529,6 +577,8 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
         return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.linspace_tensors(start, end_, steps, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -550,6 +600,8 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
         return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.logspace(start, end, steps, base, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -572,6 +624,8 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
         return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.logspace_tensors(start_, end_, steps, base, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -594,6 +648,8 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
         return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.logspace_tensors(start_, end, steps, base, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -616,6 +672,8 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
         return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.logspace_tensors(start, end_, steps, base, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -637,6 +695,8 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
         return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.eye(n, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -658,6 +718,8 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.eye_m(n, m, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -677,6 +739,8 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.tril_indices(row, col, offset, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -696,7 +760,282 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_creation.triu_indices(row, col, offset, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+    """hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hann_window(window_length, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+    """hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hann_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hamming_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+    """hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hamming_window(window_length, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+    """hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hamming_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+    """bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.bartlett_window(window_length, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+    """bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.bartlett_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def blackman_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+    """blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.blackman_window(window_length, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+    """blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.blackman_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+    """kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.kaiser_window(window_length, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+    """kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.kaiser_window_periodic(window_length, periodic, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad=False):
+    """hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hamming_window_alpha(window_length, periodic, alpha, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad=False):
+    """hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.hamming_window_alpha_beta(window_length, periodic, alpha, beta, None if dtype is None else dtype.numpy)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if requires_grad:
+        require_gradient(result)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad=False):
+    """kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if device is not None:
+        check_device(device)
+    if layout is not None:
+        check_layout(layout)
+    result_ = kernels_creation.kaiser_window_beta(window_length, periodic, beta, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)

@@ -16,7 +16,7 @@ from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.device import check_device
+from gradloom.device import check_device, check_layout
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
@@ -63,6 +63,8 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.rand(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -84,6 +86,8 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
         return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.rand_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -105,6 +109,8 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randn(size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -126,6 +132,8 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
         return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randn_generator(size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -146,6 +154,8 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.rand_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -168,6 +178,8 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.rand_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -190,6 +202,8 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randn_like(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -212,6 +226,8 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randn_like_generator(self_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -235,6 +251,8 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
         return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint(high, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -256,6 +274,8 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
         return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_generator(high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -277,6 +297,8 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
         return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_low(low, high, size, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -298,6 +320,8 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
         return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_low_generator(low, high, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -318,6 +342,8 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like(self_, high, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -340,6 +366,8 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like_generator(self_, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -362,6 +390,8 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     self_, high_ = input._array, high._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like(self_, high_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -384,6 +414,8 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     self_, high_ = input._array, high._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like_generator(self_, high_, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -406,6 +438,8 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like_low(self_, low, high, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -428,6 +462,8 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randint_like_low_generator(self_, low, high, None if generator is None else generator._stream, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -451,6 +487,8 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randperm(n, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -472,6 +510,8 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
         return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.randperm_generator(n, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1109,6 +1149,8 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
         return write_out(normal_float_float, (mean, std, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_random.normal_float_float(mean, std, size, None if generator is None else generator._stream, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

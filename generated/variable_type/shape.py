@@ -16,7 +16,7 @@ from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.device import check_device
+from gradloom.device import check_device, check_layout
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
@@ -244,6 +244,8 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     self_ = input._array
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     result_ = kernels_shape.to_copy(self_, None if dtype is None else dtype.numpy, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -286,6 +288,8 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
     """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
     if device is not None:
         check_device(device)
+    if layout is not None:
+        check_layout(layout)
     return composite_shape.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
 
 

@@ -16,7 +16,7 @@ from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
 from .construct import as_tensor, asarray, from_numpy, tensor  # noqa: E402
 from .device import (  # noqa: E402
-    channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format, strided)
+    channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format, sparse_coo, strided)
 from .dtype import (  # noqa: E402
     bfloat16, bool, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
     get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long, promote_types, set_default_dtype, short, uint8,
@@ -43,7 +43,7 @@ try:
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
 
-_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types"}
+_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal"}
 
 
 def __getattr__(name):

@@ -63,7 +63,7 @@ def check_device(value) -> None:
 
 
 class layout:
-    """How elements are laid out; only `strided` exists."""
+    """How elements are laid out. Every tensor is `strided`; the others are names that functions refuse."""
 
     __slots__ = ("_name",)
 
@@ -92,7 +92,18 @@ class memory_format:
         return self._name
 
 
+def check_layout(value) -> None:
+    """Raise unless `value` is None or the strided layout.
+
+    Raises:
+        RuntimeError: for any other layout: gradloom has dense tensors only.
+    """
+    if value is not None and value is not strided:
+        raise RuntimeError(f"gradloom has dense tensors only; layout {value} is not available. Use layout=torch.strided.")
+
+
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

@@ -94,6 +94,11 @@ L.zeros(2, out=L.ones(2))  L.zeros(2, out=L.ones(3))  L.arange(5, out=L.zeros(5)
 L.arange(1, 3, out=L.zeros(0))  L.full((2,), 1, out=L.zeros(2))  L.eye(2, out=L.zeros(2, 2, dtype=L.int32))
 L.linspace(0, 1, 3, out=L.zeros(3))  L.cat([F, F], out=L.zeros(0))  L.stack([F, F], out=L.zeros(2, 2, 3))
 L.tril(F, out=L.zeros(2, 3))  L.diag(F, out=L.zeros(2))  L.hstack([F, F], out=L.zeros(0))  L.set_default_dtype(L.float32)
+L.hann_window(5)  L.hann_window(5, False)  L.hann_window(0)  L.hann_window(1)  L.hamming_window(4, periodic=False, alpha=0.6, beta=0.4)
+L.hamming_window(4, dtype=L.float64)  L.bartlett_window(5)  L.bartlett_window(5, False)  L.blackman_window(6)  L.kaiser_window(5)
+L.kaiser_window(5, False, 3.0, dtype=L.float64)  L.hann_window(3, requires_grad=True)  L.signal.windows.gaussian(5, std=0.5)
+L.signal.windows.exponential(5, center=1, sym=False)  L.signal.windows.cosine(4, requires_grad=True)  L.signal.windows.nuttall(1)
+L.signal.windows.kaiser(4, beta=2, sym=False, dtype=L.float64)  L.signal.windows.hann(0)  L.signal.windows.bartlett(6, sym=False)
 """
 
 ERRORS = """
@@ -122,6 +127,8 @@ L.full((2,), 300, dtype=L.uint8)  L.full((2,), 1j, dtype=L.float32)  L.arange(0,
 L.arange(0, float("inf"))  L.linspace(0, 1, -1)  L.eye(-1)  L.eye(2, -1)  L.scalar_tensor(1j)  L.ones(2, -3)
 L.empty_strided((2,), (1, 2))  L.empty_strided((2,), (-1,))  L.empty_permuted((2, 3), (0, 0))  L.zeros("a")  L.arange()
 L.tril_indices(-1, 2)  L.logspace(0, 1, -2)  (x * 1).unbind()[0].add_(1)  (x * 1).split(1)[0].mul_(2)  (x * 1).chunk(2)[1].add_(1)
+L.hann_window(-1)  L.signal.windows.hann(-1)  L.signal.windows.gaussian(3, std=0)  L.signal.windows.hann(3, dtype=L.int32)
+L.signal.windows.general_cosine(3, a=2)  L.signal.windows.exponential(3, center=1)
 """
 
 SAME_GRADIENTS = """

@@ -10,6 +10,31 @@ from ..dtype import default
 from ..storage import strided_view
 from ._layout import new_array, new_like
 from ._numbers import number_as
+from ._tapers import (
+    bartlett_window,
+    bartlett_window_periodic,
+    blackman_window,
+    blackman_window_periodic,
+    hamming_window,
+    hamming_window_alpha,
+    hamming_window_alpha_beta,
+    hamming_window_periodic,
+    hann_window,
+    hann_window_periodic,
+    kaiser_window,
+    kaiser_window_beta,
+    kaiser_window_periodic,
+)
+
+__all__ = [
+    "arange", "arange_start", "arange_start_step", "bartlett_window", "bartlett_window_periodic", "blackman_window",
+    "blackman_window_periodic", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "eye_m", "full",
+    "full_like", "hamming_window", "hamming_window_alpha", "hamming_window_alpha_beta", "hamming_window_periodic",
+    "hann_window", "hann_window_periodic", "kaiser_window", "kaiser_window_beta", "kaiser_window_periodic", "linspace",
+    "linspace_tensors", "logspace", "logspace_tensors", "new_empty", "new_empty_strided", "new_full", "new_ones",
+    "new_zeros", "ones", "ones_like", "range_end", "range_end_step", "scalar_tensor", "tril_indices", "triu_indices",
+    "zeros", "zeros_like",
+]
 
 
 def _checked(size, name=None):

@@ -1,0 +1,5 @@
+"""Signal processing: window functions."""
+
+from . import windows
+
+__all__ = ["windows"]

@@ -1,0 +1,137 @@
+"""Window functions: M weights to multiply a signal with, as in `torch.signal.windows`.
+
+All take M, the number of samples, `sym` (True: symmetric, for filters; False: periodic, for spectra), `dtype` (float32 or
+float64), `layout`, `device` and `requires_grad`, and raise ValueError for what they cannot do.
+"""
+
+from __future__ import annotations
+
+from math import pi
+
+from .. import _operators
+from ..device import strided
+from ..dtype import default, float32, float64
+from ..tensor import Tensor
+
+__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
+           "kaiser", "nuttall"]
+
+
+def _options(name, M, dtype, layout, device, requires_grad):
+    """The keyword arguments of the factory that begins a window."""
+    if M < 0:
+        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if layout is not strided:
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
+    dtype = dtype or default.float
+    if dtype not in (float32, float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
+    return {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+
+
+def _steps(M, sym):
+    """The number of steps from the first sample to what would be the last of a symmetric window."""
+    return M if not sym and M > 1 else M - 1
+
+
+def _times(M, scale, shift, options) -> Tensor:
+    """(0, 1, ... M - 1) times a scale, plus a shift: a leaf, which requires grad if the window is to, as in PyTorch."""
+    times = _operators.arange(M, dtype=options["dtype"], device=options["device"]) * scale + shift
+    return times.requires_grad_(options["requires_grad"])
+
+
+def _empty_or_one(M, options):
+    return _operators.empty((0,), **options) if M == 0 else _operators.ones((1,), **options)
+
+
+def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only."""
+    options = _options("exponential", M, dtype, layout, device, requires_grad)
+    if tau <= 0:
+        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("Center must be None for symmetric windows")
+    if M == 0:
+        return _empty_or_one(M, options)
+    middle = _steps(M, sym) / 2.0 if center is None else center
+    return (-_times(M, 1 / tau, -middle / tau, options).abs()).exp()
+
+
+def cosine(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """sin(pi (n + 1/2) / M)."""
+    options = _options("cosine", M, dtype, layout, device, requires_grad)
+    if M == 0:
+        return _empty_or_one(M, options)
+    step = pi / (_steps(M, sym) + 1)
+    return _times(M, step, 0.5 * step, options).sin()
+
+
+def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """exp(-(n - middle)^2 / (2 std^2))."""
+    options = _options("gaussian", M, dtype, layout, device, requires_grad)
+    if std <= 0:
+        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+    if M == 0:
+        return _empty_or_one(M, options)
+    scale = 1 / (std * 2 ** 0.5)
+    return (-_times(M, scale, -_steps(M, sym) / 2.0 * scale, options) ** 2).exp()
+
+
+def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta)."""
+    options = _options("kaiser", M, dtype, layout, device, requires_grad)
+    if beta < 0:
+        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+    if M < 2:
+        return _empty_or_one(M, options)
+    return _operators.kaiser_window(M, not sym, float(beta), **options)
+
+
+def hamming(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """0.54 - 0.46 cos(2 pi n / (M - 1))."""
+    return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def hann(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """0.5 - 0.5 cos(2 pi n / (M - 1))."""
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
+def blackman(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))."""
+    return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device,
+                          requires_grad=requires_grad)
+
+
+def bartlett(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """1 - |2 n / (M - 1) - 1|."""
+    options = _options("bartlett", M, dtype, layout, device, requires_grad)
+    if M < 2:
+        return _empty_or_one(M, options)
+    return 1 - _times(M, 2 / _steps(M, sym), -1.0, options).abs()
+
+
+def general_cosine(M, *, a, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1))."""
+    options = _options("general_cosine", M, dtype, layout, device, requires_grad)
+    if M < 2:
+        return _empty_or_one(M, options)
+    if not isinstance(a, (list, tuple)):
+        raise TypeError("Coefficients must be a list/tuple")
+    if not a:
+        raise ValueError("Coefficients cannot be empty")
+    angle = _times(M, 2 * pi / _steps(M, sym), 0.0, options)
+    terms = [(-1) ** i * c * (i * angle).cos() for i, c in enumerate(a)]
+    return sum(terms[1:], terms[0])
+
+
+def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
+    return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device,
+                          requires_grad=requires_grad)
+
+
+def nuttall(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+    """The minimum 4-term Blackman-Harris window of Nuttall."""
+    return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, dtype=dtype, layout=layout,
+                          device=device, requires_grad=requires_grad)
