@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ._elementwise_unary import log1p
-from ._reduced import in_range, like, widened
+from ._reduced import in_range, like, own, widened
 from ._refuse import not_implemented, refuse
 
 # --- bounds -------------------------------------------------------------------------------------------------
@@ -23,10 +23,12 @@ def clamp(self, min=None, max=None):
     refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if min is None:
-        return np.minimum(self, _bound(max, self))
-    found = np.maximum(self, _bound(min, self))
-    return found if max is None else np.minimum(found, _bound(max, self))
+    low, high = _bound(min, self), _bound(max, self)
+    if self.dtype.kind != "f":
+        found = self if low is None else np.maximum(self, low)
+        return found if high is None else np.minimum(found, high)
+    # of the same speed for one number as for two, and several times as fast as maximum with a number
+    return self.clip(-np.inf if low is None else low, np.inf if high is None else high)
 
 
 def clamp_min(self, min):
@@ -40,7 +42,7 @@ def clamp_max(self, max):
 
 
 def _bound(value, array):
-    return value if value.__class__ is np.ndarray else in_range(value, array)
+    return value if value is None or value.__class__ is np.ndarray else in_range(value, array)
 
 
 def compared(name, array):
@@ -106,7 +108,8 @@ def _lerp(start, end, weight):
     step = end - start
     near = abs(weight) < 0.5
     if near is True or near is False:
-        return start + weight * step if near else end - step * (1 - weight)
+        scaled = np.multiply(step, like(weight if near else weight - 1, step), out=own(step))
+        return np.add(start if near else end, scaled, out=own(scaled, start, end))
     return np.where(near, start + weight * step, end - step * (1 - weight))
 
 

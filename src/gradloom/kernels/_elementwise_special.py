@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._reduced import like, widened
+from ._reduced import like, shared, widened
 from ._refuse import refuse
 
 
@@ -12,28 +12,28 @@ from ._refuse import refuse
 def erf(self):
     """The error function."""
     from scipy.special import erf
-    return erf(_real("erf_vml_cpu", self))
+    return shared(erf, _real("erf_vml_cpu", self))
 
 
 @widened
 def erfc(self):
     """`1 - erf(self)`, accurate where that is small."""
     from scipy.special import erfc
-    return erfc(_real("erfc_vml_cpu", self))
+    return shared(erfc, _real("erfc_vml_cpu", self))
 
 
 @widened
 def erfinv(self):
     """The inverse of erf; NaN outside [-1, 1]."""
     from scipy.special import erfinv
-    return erfinv(_real("erfinv_vml_cpu", self))
+    return shared(erfinv, _real("erfinv_vml_cpu", self))
 
 
 @widened
 def lgamma(self):
     """The logarithm of the absolute value of the gamma function."""
     from scipy.special import gammaln
-    found = gammaln(_real("lgamma_vml_cpu", self))
+    found = shared(gammaln, _real("lgamma_vml_cpu", self))
     return np.where(np.isinf(self), np.absolute(found), found)
 
 
@@ -41,7 +41,7 @@ def lgamma(self):
 def digamma(self):
     """The derivative of lgamma; infinite with the opposite sign at 0 and -0."""
     from scipy.special import psi
-    found = psi(_real("digamma", self))
+    found = shared(psi, _real("digamma", self))
     zeros = self == 0
     return np.where(zeros, np.copysign(np.inf, -self), found).astype(self.dtype) if zeros.any() else found
 
@@ -132,9 +132,9 @@ def sigmoid(self):
     found = np.negative(self)
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
-    np.exp(found, out=found)
-    np.add(found, like(1, found), out=found)
-    return np.reciprocal(found, out=found)
+    np.exp(found, found)
+    np.add(found, like(1, found), found)
+    return np.reciprocal(found, found)
 
 
 @widened

@@ -60,6 +60,8 @@ def nan_to_num(self, nan=None, posinf=None, neginf=None):
         found.real = nan_to_num(self.real, nan, posinf, neginf)
         found.imag = nan_to_num(self.imag, nan, posinf, neginf)
         return found
+    if np.isfinite(self).all():
+        return self.copy()
     limits = _limits(self.dtype)
     make = self.dtype.type
     found = np.where(np.isnan(self), make(0 if nan is None else nan), self)

@@ -43,10 +43,10 @@ def sgn(self):
         return found
     if kind == "b":
         return self.copy()
+    if kind == "f":  # 0 for NaN
+        return np.subtract(np.greater(self, 0).view(np.int8), np.less(self, 0).view(np.int8)).astype(self.dtype)
     found = np.sign(self)
-    if kind in "fV":
-        found = np.where(np.isnan(self), self.dtype.type(0), found)
-    return found
+    return np.where(np.isnan(self), like(0, self), found) if kind == "V" else found
 
 
 # --- rounding -----------------------------------------------------------------------------------------------

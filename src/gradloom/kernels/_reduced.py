@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import default
+from ._threads import chunks, share
+
+SHARED_SIZE = 32768  # elements from which on a slow function is worth several threads
 
 
 def widened(function):
@@ -63,3 +66,27 @@ def in_range(value, array: np.ndarray) -> np.ndarray:
         OverflowError: for other integers out of range.
     """
     return like(value, array) if array.dtype.kind != "i" else np.array(value, array.dtype)
+
+
+def own(result, *others):
+    """An array for `out=`: a temporary result itself, if it is an array in which that and `others` have room."""
+    if result.__class__ is np.ndarray and all(x.shape == result.shape or not x.ndim for x in others):
+        return result
+    return None
+
+
+def shared(ufunc, first, *rest):
+    """A slow ufunc of an array and others that are of its shape or 0-dim; all threads compute large results."""
+    if first.size < SHARED_SIZE or not all(_lines_up(first, x) for x in (first, *rest)):
+        return ufunc(first, *rest)
+    flat = [x.reshape(-1) if x.ndim else x for x in (first, *rest)]
+    out = np.empty(first.size, ufunc.resolve_dtypes((*(x.dtype for x in flat), None))[-1])
+
+    def work(part):
+        ufunc(*[x[part] if x.ndim else x for x in flat], out=out[part])
+    share(work, chunks(first.size))
+    return out.reshape(first.shape)
+
+
+def _lines_up(first, other):
+    return not other.ndim or other.shape == first.shape and other.flags.c_contiguous
