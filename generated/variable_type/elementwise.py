@@ -11201,7 +11201,7 @@ def where_self(condition, self, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
     try:
-        result_ = xp.where(condition_, self_, other_) if condition_.dtype.kind == 'b' else kernels_elementwise.where(condition_, self_, other_)
+        result_ = kernels_elementwise.where(condition_, self_, other_)
     except REFUSALS as error:
         raise refusal(error, 'where', condition_, self_, other_) from None
     if result_.__class__ is not ndarray:

@@ -8,6 +8,7 @@ from ..dtype import TYPE_OF, scalar_type_name
 from ._elementwise_unary import log1p
 from ._reduced import in_range, like, own, widened
 from ._refuse import not_implemented, refuse
+from ._select import select
 
 # --- bounds -------------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ def where(condition, self, other):
         else:
             raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
                                f"{scalar_type_name(TYPE_OF[condition.dtype])}")
-    return np.where(condition, self, other)
+    return select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
 
 
 def where_nonzero(condition):
