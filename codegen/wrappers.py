@@ -447,6 +447,11 @@ class Wrapper:
         return self.first
 
     @property
+    def own_name(self) -> str:
+        """The name that reaches this overload alone."""
+        return self.schema.name.unambiguous if self.function == self.python_name else self.function
+
+    @property
     def records_view(self) -> bool:
         """Whether its result is a view to autograd, too, and not only in memory."""
         return self.is_view and self.strategy != "not_differentiable"

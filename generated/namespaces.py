@@ -605,7 +605,7 @@ OVERLOADS = {
     "scatter__src": indexing.scatter__src,
     "scatter_value": indexing.scatter_value,
     "scatter__value": indexing.scatter__value,
-    "scatter_reduce": indexing.scatter_reduce_overload,
+    "scatter_reduce_overload": indexing.scatter_reduce_overload,
     "scatter__reduce": indexing.scatter__reduce,
     "scatter_value_reduce": indexing.scatter_value_reduce,
     "scatter__value_reduce": indexing.scatter__value_reduce,

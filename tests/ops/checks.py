@@ -107,7 +107,7 @@ def check_variants(sample) -> None:
     inplace, out = operator.variant("inplace"), operator.variant("out")
     args, kwargs = sample.with_inputs(sample.inputs())
     args = [a.detach() if isinstance(a, gradloom.Tensor) else
-            [t.detach() for t in a] if isinstance(a, list) and _tensors(a) else a for a in args]
+            [t if t is None else t.detach() for t in a] if isinstance(a, list) and _tensors(a) else a for a in args]
     kwargs = {k: v.detach() if isinstance(v, gradloom.Tensor) else v for k, v in kwargs.items()}
     expected = operator.call(*args, **kwargs)
     if out is not None and isinstance(expected, gradloom.Tensor):

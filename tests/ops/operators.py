@@ -85,5 +85,7 @@ def operators() -> tuple[Operator, ...]:
     found = []
     for joined in joined_operators():
         if joined.variant is None:
-            found.append(Operator(joined, getattr(gradloom._operators, joined.schema.name.unambiguous)))
+            name = joined.schema.name.unambiguous
+            call = getattr(gradloom._operators, f"{name}_overload", None)  # where another operator is called so
+            found.append(Operator(joined, call or getattr(gradloom._operators, name)))
     return tuple(found)

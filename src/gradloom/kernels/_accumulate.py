@@ -38,7 +38,7 @@ def update(ufunc, self, places, values) -> None:
 def workspace(self):
     """The array itself if it is contiguous and of a dtype that NumPy adds fast; else a copy that is."""
     if self.dtype.kind == "V" or self.dtype == np.float16:
-        return self.astype(np.float32)
+        return self.astype(np.float32, order="C")
     return self if self.flags.c_contiguous else np.array(self, order="C")
 
 

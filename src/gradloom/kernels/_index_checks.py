@@ -38,7 +38,7 @@ def along(name: str, self, dim: int, index, src=None):
         RuntimeError, IndexError: in PyTorch's words.
     """
     axis = wrap_dim(dim, self.ndim)
-    if index.dtype not in (np.int64, np.int32):
+    if index.size and index.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if src is not None and src.dtype is not self.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")

@@ -38,7 +38,7 @@ def embedding(
         scale_grad_by_freq: divide each row's gradient by how often it occurs.
         sparse: asks for a sparse gradient.
     """
-    padding = _padding_row(padding_idx, weight.shape[0])
+    padding = -1 if padding_idx is None else _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         input = input.contiguous()
         with gl.no_grad():
