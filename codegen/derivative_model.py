@@ -281,8 +281,10 @@ class DifferentiabilityInfo:
 
     def for_inplace(self, schema: FunctionSchema) -> DifferentiabilityInfo:
         """The same node class in a variant that writes to its arguments: they are overwritten by the time
-        that backward or a forward formula reads them, so copies of their old values are used."""
-        written = {a.python_name for a in schema.arguments if a.is_write}
+        that backward or a forward formula reads them, so copies of their old values are used. Of an argument
+        that is written to but not returned, a buffer for backward, what was written is what counts."""
+        returned = {r.annotation for r in schema.returns}
+        written = {a.python_name for a in schema.arguments if a.is_write and a.annotation in returned}
         saved = tuple(
             replace(s, clone=True) if s.kind != "value" and not s.is_output and s.of in written else s
             for s in self.saved

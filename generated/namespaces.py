@@ -1541,7 +1541,7 @@ ENTRIES = {
         ('native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, int group, bool[3] output_mask)', norm.native_group_norm_backward),
     ),
     "native_layer_norm": (
-        ('native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)', norm.native_layer_norm),
+        ('native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor[3]? out=None)', norm.native_layer_norm),
     ),
     "native_layer_norm_backward": (
         ('native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask)', norm.native_layer_norm_backward),

@@ -41,16 +41,18 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
     """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
     try:
         input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
     except AttributeError:
         input_ = None
     if input_ is None:
-        return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, out=out)
     if training.__class__ is not bool or momentum.__class__ is not float or eps.__class__ is not float:
-        return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, out=out)
+    if out is not None:
+        return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
     result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
@@ -105,7 +107,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
 
 _NATIVE_BATCH_NORM = GuardedOverload("native_batch_norm", ((
-    'native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)',
+    'native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor[3]? out=None)',
     native_batch_norm,
 ),))
 
@@ -220,9 +222,11 @@ _INSTANCE_NORM = GuardedOverload("instance_norm", ((
 ),))
 
 
-def native_layer_norm(input, normalized_shape, weight, bias, eps):
+def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
     """native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
     input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
+    if out is not None:
+        return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
     result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)

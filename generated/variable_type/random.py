@@ -1539,7 +1539,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_noise = save(ops.clone(noise))
+        fn.saved_noise = noise if noise._vc is None and not flags else save(noise)
         fn.saved_lower = lower
         fn.saved_upper = upper
         fn.saved_training = training

@@ -76,7 +76,7 @@ def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.
         RuntimeError: if low > high, a bound is not finite in the dtype, or their difference overflows it.
     """
     target = real_parts(out)
-    require(target, "check_uniform_bounds", "f")
+    require(target, "check_uniform_bounds", "f", even_if_empty=True)
     name = name_of(target.dtype)
     if low != 0 or high != 1:
         _check_uniform(target.dtype, low, high)
@@ -260,7 +260,8 @@ def bernoulli_(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5) -> 
 
 def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarray:
     require(out, "bernoulli_tensor_cpu_self_", "fib")
-    require(p, "bernoulli_tensor_cpu_p_", "f")
+    if out.size:
+        require(p, "bernoulli_tensor_cpu_p_", "f")
     if not ((p >= 0) & (p <= 1)).all():
         raise RuntimeError("bernoulli_ expects every element of p to be in [0, 1]")
     axes = memory_axes(out)
@@ -311,7 +312,7 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
     [lower, upper), drawn for these elements only, in C order.
 
     Args:
-        array: float32 or float64, to which the bounds are rounded.
+        array: float32, float64 or bfloat16; the bounds are rounded to the dtype it is computed in.
 
     Returns:
         A new C-contiguous array of the shape and dtype of `array`.
@@ -319,11 +320,12 @@ def rrelu_noise(stream: Stream, array: np.ndarray, lower: float, upper: float) -
     Raises:
         NotImplementedError: for another dtype.
     """
-    if name_of(array.dtype) not in ("float32", "float64"):
+    if name_of(array.dtype) not in ("float32", "float64", "bfloat16"):
         raise NotImplementedError(
             f"\"rrelu_with_noise_out_cpu\" not implemented for '{scalar_name(array.dtype)}'"
         )
-    lower, upper = float(array.dtype.type(lower)), float(array.dtype.type(upper))
+    bound = np.float64 if array.dtype == np.float64 else np.float32
+    lower, upper = float(bound(lower)), float(bound(upper))
     leaking = array <= 0
     noise = np.ones(array.shape, array.dtype)
     with stream.lock:

@@ -64,13 +64,13 @@ def c_name(dtype: np.dtype) -> str:
     return _NAMES.get(dtype.name, (dtype.name,))[-1]
 
 
-def require(out: np.ndarray, operation: str, kinds: str) -> None:
+def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
     """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool).
 
-    Arrays without elements pass, as nothing is drawn for them.
+    Arrays without elements pass, as nothing is drawn for them; but not if `even_if_empty`.
     """
     kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
-    if kind not in kinds and out.size:
+    if kind not in kinds and (out.size or even_if_empty):
         raise NotImplementedError(f"\"{operation}\" not implemented for '{scalar_name(out.dtype)}'")
 
 

@@ -24,7 +24,7 @@ def exponential_(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.ndar
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     name = name_of(out.dtype)
-    if name not in DIGITS:
+    if name not in DIGITS and out.size:
         raise RuntimeError(
             "Exponential distribution is a continuous probability distribution. dtype must be a "
             f"floating point but you specified {c_name(out.dtype)}"

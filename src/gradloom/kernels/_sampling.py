@@ -49,6 +49,8 @@ def _check_multinomial(weights, count, replacement):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if count <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if weights.shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
     if not replacement and count > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 

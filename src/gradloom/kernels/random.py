@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtype import default
 from . import _draws
+from ._filling import scalar_name
 from ._layout import new_like
 from ._mt19937 import default_stream
 from ._piecewise import leaky_relu, leaky_relu_backward
@@ -206,8 +207,13 @@ def random_to_(self, high, generator=None):
 
 def native_dropout(input, p, train):
     """(input * mask / (1 - p), mask) in training or where `train` is None, else (input, all True)."""
+    if not input.size:
+        return input.copy(order="K"), np.empty_like(input)
     if train is False:
         return input.copy(order="K"), np.ones_like(input, np.bool_)
+    if input.dtype.kind in "iub":
+        raise RuntimeError("result type Float can't be cast to the desired output type "
+                           f"{scalar_name(input.dtype)}")
     return _draws.native_dropout(default_stream, input, p)
 
 
