@@ -42,21 +42,28 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
     return ops.squeeze(found, -2)
 
 
+def _check_one(output_size, name):
+    if len(output_size) != 1:
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})")
+
+
 def adaptive_avg_pool1d(self, output_size):
     """Means of as many windows as `output_size` says."""
     _check_rank(self, "adaptive_avg_pool1d")
+    _check_one(output_size, "adaptive_avg_pool1d")
     return ops.squeeze(ops.adaptive_avg_pool2d(ops.unsqueeze(self, -2), (1, *output_size)), -2)
 
 
 def adaptive_max_pool1d(self, output_size):
     """Largest elements of as many windows as `output_size` says, and their positions."""
     _check_rank(self, "adaptive_max_pool1d")
+    _check_one(output_size, "adaptive_max_pool1d")
     values, indices = ops.adaptive_max_pool2d(ops.unsqueeze(self, -2), (1, *output_size))
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 
 
 def _adaptive_avg_pool(dims, self, output_size, general):
-    if self.dim() in (dims + 1, dims + 2) and all(n == 1 for n in output_size) and self.numel():
+    if self.dim() in (dims + 1, dims + 2) and tuple(output_size) == (1,) * dims and self.numel():
         return ops.mean_dim(self, tuple(range(-dims, 0)), True, None)
     return general(self, output_size)
 

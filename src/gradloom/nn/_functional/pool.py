@@ -130,6 +130,8 @@ def _output_size(input, output_size, count):
     A single number stands for all dimensions.
     """
     wanted = _tuple(output_size, count)
+    if isinstance(output_size, (tuple, list)) and input.dim() <= len(wanted):
+        raise ValueError(f"Input dimension should be at least {len(wanted) + 1}")
     if None not in wanted:
         return output_size
     return tuple(
