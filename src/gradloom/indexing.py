@@ -43,6 +43,8 @@ def getitem(self, index):
         out = _view_of(self, index)
         if out is not None:
             return out
+    if index is None:
+        return ops.unsqueeze(self, 0)
     parts, found = _parsed(self, index)
     if found is not None:
         return ops.index(parts, found)
@@ -66,7 +68,14 @@ def setitem(self, index, value):
         value = _number(self, value)
     if index is False:
         return
-    target, found = _parsed(self, index)
+    target = found = None
+    kind = index.__class__
+    if kind is int:
+        target = ops.select_int(self, 0, _checked(self, 0, index))
+    elif kind is tuple:
+        target = _view_of(self, index)
+    if target is None:
+        target, found = _parsed(self, index)
     if found is None:
         _copy_to(target, value)
         return
@@ -93,7 +102,7 @@ def _copy_to(target, value):
     """Write `value` to a view; sizes of 1 in front of what the view has are dropped."""
     shape = value._array.shape
     if not shape and target._array.shape:
-        ops.fill_(target, value)
+        ops.fill__Tensor(target, value)
         return
     if shape != target._array.shape:
         lead = _leading_ones(shape)

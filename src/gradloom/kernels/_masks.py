@@ -62,7 +62,7 @@ def nonzero(self):
     """The places of the elements that are not zero: (count, dimensions)."""
     if not self.ndim:
         return np.zeros((int(bool(self)), 0), np.int64)
-    return np.ascontiguousarray(np.argwhere(self).astype(np.int64, copy=False))
+    return np.array(self.nonzero(), np.int64).T
 
 
 def nonzero_static(self, size, fill_value=-1):
