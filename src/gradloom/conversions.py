@@ -1,4 +1,4 @@
-"""The methods that convert a tensor to one type: `x.float()`, `x.long()`, `x.cpu()` ... PyTorch's short forms of `to`."""
+"""The methods that convert a tensor to one type, such as `x.float()`: PyTorch's short forms of `to`."""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ def check_layout(value) -> None:
         RuntimeError: for any other layout: gradloom has dense tensors only.
     """
     if value is not None and value is not strided:
-        raise RuntimeError(f"gradloom has dense tensors only; layout {value} is not available. Use layout=torch.strided.")
+        raise RuntimeError(f"gradloom has dense tensors only; layout {value} is not available. Use "
+                           "layout=torch.strided.")
 
 
 strided = layout("strided")

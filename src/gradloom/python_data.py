@@ -129,7 +129,7 @@ def _converted(array, wanted):
     return array.astype(wanted.numpy, copy=False)
 
 
-# --- errors -------------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------
 
 def _ragged(data, error):
     """The expected and the found length of the first sequence that does not fit, as PyTorch reports it."""

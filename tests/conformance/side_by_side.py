@@ -15,6 +15,7 @@ import gradloom
 
 def inputs(library: Any) -> dict[str, Any]:
     """Small tensors of several kinds; those with lower-case names require grad."""
+
     def leaf(*shape: int) -> Any:
         count = 1
         for n in shape:
@@ -24,9 +25,16 @@ def inputs(library: Any) -> dict[str, Any]:
 
     return {
         "L": library,
-        "s": leaf(), "v": leaf(4), "x": leaf(3, 4), "q": leaf(3, 3), "c": leaf(2, 3, 4), "p": leaf(1, 4, 2, 2),
-        "o": leaf(1, 3, 1), "e": library.zeros(0, 3, dtype=library.float64),
-        "I": library.arange(12).reshape(3, 4), "B": library.tensor([True, False, True]),
+        "s": leaf(),
+        "v": leaf(4),
+        "x": leaf(3, 4),
+        "q": leaf(3, 3),
+        "c": leaf(2, 3, 4),
+        "p": leaf(1, 4, 2, 2),
+        "o": leaf(1, 3, 1),
+        "e": library.zeros(0, 3, dtype=library.float64),
+        "I": library.arange(12).reshape(3, 4),
+        "B": library.tensor([True, False, True]),
         "F": library.arange(6, dtype=library.float32).reshape(2, 3),
         "Z": (library.arange(6, dtype=library.float64).reshape(2, 3) + library.tensor([0.5j])),
         "N": library.arange(24, dtype=library.float64).reshape(2, 3, 4).transpose(0, 2),
@@ -49,9 +57,15 @@ def describe(value: Any) -> Any:
     if not hasattr(value, "storage_offset"):
         return str(value)
     return {
-        "values": value.detach().tolist(), "dtype": str(value.dtype), "shape": tuple(value.shape),
-        "strides": tuple(value.stride()), "offset": value.storage_offset(), "requires_grad": value.requires_grad,
-        "is_view": value._is_view(), "is_leaf": value.is_leaf, "graph": graph(value.grad_fn),
+        "values": value.detach().tolist(),
+        "dtype": str(value.dtype),
+        "shape": tuple(value.shape),
+        "strides": tuple(value.stride()),
+        "offset": value.storage_offset(),
+        "requires_grad": value.requires_grad,
+        "is_view": value._is_view(),
+        "is_leaf": value.is_leaf,
+        "graph": graph(value.grad_fn),
     }
 
 
@@ -81,8 +95,11 @@ def _close(found: Any, expected: Any) -> bool:
     if isinstance(expected, dict):
         return isinstance(found, dict) and all(_close(found[k], v) for k, v in expected.items())
     if isinstance(expected, (list, tuple)):
-        return (isinstance(found, (list, tuple)) and len(found) == len(expected)
-                and all(map(_close, found, expected)))
+        return (
+            isinstance(found, (list, tuple))
+            and len(found) == len(expected)
+            and all(map(_close, found, expected))
+        )
     if isinstance(expected, (float, complex)):
         return found == expected or abs(found - expected) <= 1e-6 * max(1, abs(expected)) or found != found
     return found == expected
@@ -96,9 +113,15 @@ def gradients(library: Any, expression: str) -> dict[str, Any]:
         results = eval(expression, variables)
     for part in results if isinstance(results, (tuple, list)) else (results,):
         if part.requires_grad:
-            weights = (library.arange(part.numel(), dtype=library.float64).reshape(part.shape) / 3 + 1).to(part.dtype)
+            weights = (library.arange(part.numel(), dtype=library.float64).reshape(part.shape) / 3 + 1).to(
+                part.dtype
+            )
             part.backward(weights, retain_graph=True)
-    return {n: t.grad.tolist() for n, t in variables.items() if hasattr(t, "grad") and t.is_leaf and t.grad is not None}
+    return {
+        n: t.grad.tolist()
+        for n, t in variables.items()
+        if hasattr(t, "grad") and t.is_leaf and t.grad is not None
+    }
 
 
 def assert_same_gradients(expression: str) -> None:
@@ -106,4 +129,6 @@ def assert_same_gradients(expression: str) -> None:
     expected, found = gradients(torch, expression), gradients(gradloom, expression)
     assert found.keys() == expected.keys(), expression
     for name, value in expected.items():
-        assert _close(found[name], value), f"{expression}: gradient of {name}\n gradloom: {found[name]}\n PyTorch:  {value}"
+        assert _close(found[name], value), (
+            f"{expression}: gradient of {name}\n gradloom: {found[name]}\n PyTorch:  {value}"
+        )

@@ -9,11 +9,49 @@ torch = pytest.importorskip("torch")
 
 import gradloom  # noqa: E402
 
-SHAPES = ((), (1,), (3,), (7,), (30,), (2, 3), (1, 1), (3, 1, 2), (2, 2, 2, 2), (20, 60), (1001,), (40, 5, 9), (0,), (0, 3),
-          (2, 0), (7, 200))
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64", "complex128", "int8")
-OPTIONS = ({}, {"precision": 2}, {"linewidth": 40}, {"threshold": 5}, {"edgeitems": 1, "threshold": 10}, {"sci_mode": True},
-           {"sci_mode": False}, {"profile": "short"}, {"profile": "full"}, {"linewidth": 200, "precision": 8})
+SHAPES = (
+    (),
+    (1,),
+    (3,),
+    (7,),
+    (30,),
+    (2, 3),
+    (1, 1),
+    (3, 1, 2),
+    (2, 2, 2, 2),
+    (20, 60),
+    (1001,),
+    (40, 5, 9),
+    (0,),
+    (0, 3),
+    (2, 0),
+    (7, 200),
+)
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+    "int8",
+)
+OPTIONS = (
+    {},
+    {"precision": 2},
+    {"linewidth": 40},
+    {"threshold": 5},
+    {"edgeitems": 1, "threshold": 10},
+    {"sci_mode": True},
+    {"sci_mode": False},
+    {"profile": "short"},
+    {"profile": "full"},
+    {"linewidth": 200, "precision": 8},
+)
 SPECIAL = (0.0, float("inf"), float("-inf"), float("nan"), -0.0)
 
 
@@ -74,14 +112,34 @@ def test_repr(dtype, options):
 
 
 HISTORIES = (
-    "L.ones(3, requires_grad=True)", "L.ones(3, requires_grad=True) * 2", "L.zeros(2, 2, requires_grad=True).view(4)",
-    "L.ones(30, requires_grad=True).exp()", "L.ones(2, 9, requires_grad=True).sum(0)", "L.zeros(0, requires_grad=True)",
-    "L.zeros(0, 2, dtype=L.int32)", "L.tensor(1.5, requires_grad=True)", "L.nn.Parameter(L.ones(2, 2))",
-    "L.ones(9, dtype=L.float64, requires_grad=True).sin()", "L.zeros(0, dtype=L.float64)", "L.zeros(0, dtype=L.int64)",
-    "L.zeros(2, dtype=L.complex64, requires_grad=True) * 1", "[L.ones(2)]", "str(L.ones(2))", "f'{L.tensor(2.5)}'",
-    "f'{L.tensor(2.5):.3f}'", "f'{L.ones(2)}'", "L.arange(2).dtype", "L.ones(2).shape", "L.ones(1).device",
-    "(lambda x: (x[1:].mul_(2), x)[1])(L.ones(3, requires_grad=True) * 1)", "L.ones(1000)", "L.ones(1001)",
-    "L.arange(3, dtype=L.uint8)", "L.tensor([True])", "L.tensor([])", "L.tensor([[]])",
+    "L.ones(3, requires_grad=True)",
+    "L.ones(3, requires_grad=True) * 2",
+    "L.zeros(2, 2, requires_grad=True).view(4)",
+    "L.ones(30, requires_grad=True).exp()",
+    "L.ones(2, 9, requires_grad=True).sum(0)",
+    "L.zeros(0, requires_grad=True)",
+    "L.zeros(0, 2, dtype=L.int32)",
+    "L.tensor(1.5, requires_grad=True)",
+    "L.nn.Parameter(L.ones(2, 2))",
+    "L.ones(9, dtype=L.float64, requires_grad=True).sin()",
+    "L.zeros(0, dtype=L.float64)",
+    "L.zeros(0, dtype=L.int64)",
+    "L.zeros(2, dtype=L.complex64, requires_grad=True) * 1",
+    "[L.ones(2)]",
+    "str(L.ones(2))",
+    "f'{L.tensor(2.5)}'",
+    "f'{L.tensor(2.5):.3f}'",
+    "f'{L.ones(2)}'",
+    "L.arange(2).dtype",
+    "L.ones(2).shape",
+    "L.ones(1).device",
+    "(lambda x: (x[1:].mul_(2), x)[1])(L.ones(3, requires_grad=True) * 1)",
+    "L.ones(1000)",
+    "L.ones(1001)",
+    "L.arange(3, dtype=L.uint8)",
+    "L.tensor([True])",
+    "L.tensor([])",
+    "L.tensor([[]])",
 )
 
 
@@ -98,8 +156,14 @@ def test_default_dtype(default):
         before = library.get_default_dtype()
         library.set_default_dtype(getattr(library, default))
         try:
-            texts.append([repr(library.ones(2)), repr(library.ones(2, dtype=library.float32)), repr(library.zeros(0)),
-                          repr(library.tensor([1.0, 2.5]))])
+            texts.append(
+                [
+                    repr(library.ones(2)),
+                    repr(library.ones(2, dtype=library.float32)),
+                    repr(library.zeros(0)),
+                    repr(library.tensor([1.0, 2.5])),
+                ]
+            )
         finally:
             library.set_default_dtype(before)
     assert texts[1] == texts[0]

@@ -20,20 +20,74 @@ from .side_by_side import _close, first_line, graph  # noqa: E402
 PROGRAMS = 300
 
 VIEWS = (
-    "{a}.view(-1)", "{a}.view({a}.shape)", "{a}.t()", "{a}.transpose(0, -1)", "{a}[0:1]", "{a}.select(0, 0)",
-    "{a}.select(-1, -1)", "{a}.narrow(0, 0, 1)", "{a}.unsqueeze(0)", "{a}.unsqueeze(-1)", "{a}.squeeze()", "{a}.expand(2, *{a}.shape)",
-    "{a}.diagonal()", "{a}.unfold(0, 2, 2)", "{a}.permute(*reversed(range({a}.dim())))", "{a}.reshape(-1)", "{a}.detach()",
-    "{a}.as_strided((2, 2), (1, 2))", "{a}.as_strided((3,), (2,), 0)", "{a}.unbind(0)[0]", "{a}.split(1)[0]", "{a}.chunk(2)[-1]",
-    "{a}.view_as({a})", "{a}.flatten()", "{a}.contiguous()", "{a}.T", "{a}.swapaxes(0, -1)", "{a}[::2]",
-    "{a}.split([1, {a}.shape[0] - 1])[0]", "{a}.tensor_split(2)[0]", "{a}.movedim(0, -1)", "{a}.ravel()",
+    "{a}.view(-1)",
+    "{a}.view({a}.shape)",
+    "{a}.t()",
+    "{a}.transpose(0, -1)",
+    "{a}[0:1]",
+    "{a}.select(0, 0)",
+    "{a}.select(-1, -1)",
+    "{a}.narrow(0, 0, 1)",
+    "{a}.unsqueeze(0)",
+    "{a}.unsqueeze(-1)",
+    "{a}.squeeze()",
+    "{a}.expand(2, *{a}.shape)",
+    "{a}.diagonal()",
+    "{a}.unfold(0, 2, 2)",
+    "{a}.permute(*reversed(range({a}.dim())))",
+    "{a}.reshape(-1)",
+    "{a}.detach()",
+    "{a}.as_strided((2, 2), (1, 2))",
+    "{a}.as_strided((3,), (2,), 0)",
+    "{a}.unbind(0)[0]",
+    "{a}.split(1)[0]",
+    "{a}.chunk(2)[-1]",
+    "{a}.view_as({a})",
+    "{a}.flatten()",
+    "{a}.contiguous()",
+    "{a}.T",
+    "{a}.swapaxes(0, -1)",
+    "{a}[::2]",
+    "{a}.split([1, {a}.shape[0] - 1])[0]",
+    "{a}.tensor_split(2)[0]",
+    "{a}.movedim(0, -1)",
+    "{a}.ravel()",
 )
 WRITES = (
-    "{a}.mul_(2)", "{a}.mul_({b})", "{a}.add_({b})", "{a}.add_(1)", "{a}.sin_()", "{a}.copy_({b})", "{a}.zero_()",
-    "{a}.fill_(3)", "{a}.copy_({b}.detach())", "{a}.mul_({a}.detach())", "{a}.detach().mul_(2)", "{a}.neg_()", "{a}.exp_()",
-    "{a}.requires_grad_()", "{a}.t_()", "{a}.unsqueeze_(0)", "{a}.squeeze_()", "{a}.transpose_(0, -1)", "{a}.detach_()",
-    "{a}.data.mul_(2)", "{a}.cos_()", "{a}.sigmoid_()", "{a}.div_(2)", "{a}.tanh_()",
+    "{a}.mul_(2)",
+    "{a}.mul_({b})",
+    "{a}.add_({b})",
+    "{a}.add_(1)",
+    "{a}.sin_()",
+    "{a}.copy_({b})",
+    "{a}.zero_()",
+    "{a}.fill_(3)",
+    "{a}.copy_({b}.detach())",
+    "{a}.mul_({a}.detach())",
+    "{a}.detach().mul_(2)",
+    "{a}.neg_()",
+    "{a}.exp_()",
+    "{a}.requires_grad_()",
+    "{a}.t_()",
+    "{a}.unsqueeze_(0)",
+    "{a}.squeeze_()",
+    "{a}.transpose_(0, -1)",
+    "{a}.detach_()",
+    "{a}.data.mul_(2)",
+    "{a}.cos_()",
+    "{a}.sigmoid_()",
+    "{a}.div_(2)",
+    "{a}.tanh_()",
 )
-NEW = ("{a} * {b}", "{a}.sin()", "{a} * 2", "{a}.clone()", "{a}.sum()", "{a}.exp()", "L.cat([{a}.reshape(-1), {b}.reshape(-1)])")
+NEW = (
+    "{a} * {b}",
+    "{a}.sin()",
+    "{a} * 2",
+    "{a}.clone()",
+    "{a}.sum()",
+    "{a}.exp()",
+    "L.cat([{a}.reshape(-1), {b}.reshape(-1)])",
+)
 CONTEXTS = {"no_grad": lambda L: L.no_grad(), "": None}
 
 
@@ -71,9 +125,13 @@ class Machine:
         for n in shape:
             count *= n
         self.tensors = {
-            "x": library.tensor([0.3 + 0.1 * i for i in range(count)], dtype=library.float64).reshape(shape).clone()
-                        .requires_grad_(),
-            "w": library.tensor([1.1 - 0.07 * i for i in range(count)], dtype=library.float64).reshape(shape).clone(),
+            "x": library.tensor([0.3 + 0.1 * i for i in range(count)], dtype=library.float64)
+            .reshape(shape)
+            .clone()
+            .requires_grad_(),
+            "w": library.tensor([1.1 - 0.07 * i for i in range(count)], dtype=library.float64)
+            .reshape(shape)
+            .clone(),
         }
 
     def run(self, context, target, expression):
@@ -98,10 +156,17 @@ class Machine:
         names = list(self.tensors)
         found = {}
         for name, t in self.tensors.items():
-            base = next((n for n in names if t._base is not None and self.tensors[n] is t._base), t._base is not None)
+            base = next(
+                (n for n in names if t._base is not None and self.tensors[n] is t._base), t._base is not None
+            )
             found[name] = {
-                "values": t.detach().tolist(), "shape": tuple(t.shape), "version": t._version, "base": base,
-                "requires_grad": t.requires_grad, "offset": t.storage_offset(), **history(t),
+                "values": t.detach().tolist(),
+                "shape": tuple(t.shape),
+                "version": t._version,
+                "base": base,
+                "requires_grad": t.requires_grad,
+                "offset": t.storage_offset(),
+                **history(t),
             }
         return found
 
@@ -121,7 +186,11 @@ class Machine:
             loss.backward()
         except Exception as error:
             return f"{type(error).__name__}: {first_line(error)}".replace("torch::autograd::", "")
-        return {n: None if t.grad is None else t.grad.tolist() for n, t in self.tensors.items() if history(t)["is_leaf"] is True}
+        return {
+            n: None if t.grad is None else t.grad.tolist()
+            for n, t in self.tensors.items()
+            if history(t)["is_leaf"] is True
+        }
 
 
 def compare(shape, statements) -> None:
@@ -139,8 +208,9 @@ def compare(shape, statements) -> None:
         before, after = theirs.state(), ours.state()
         for name, facts in before.items():
             for key, value in facts.items():
-                assert _close(after[name][key], value), (f"{text}\n{key} of {name}: gradloom: {after[name][key]}\n"
-                                                          f" PyTorch:  {value}")
+                assert _close(after[name][key], value), (
+                    f"{text}\n{key} of {name}: gradloom: {after[name][key]}\n PyTorch:  {value}"
+                )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected, found = theirs.gradients(), ours.gradients()

@@ -11,26 +11,42 @@ import pytest
 import gradloom as L
 
 DTYPES = [
-    (1, L.int64), (1.5, L.float32), (True, L.bool), (1j, L.complex64), ([], L.float32), ([1, 2.5], L.float32),
-    ([True, 2], L.int64), ([1, 2j], L.complex64), (np.float32(1), L.float32), (np.arange(2), L.int64), ([np.float64(1)], L.float64),
-    (np.zeros(1, np.float16), L.float16), ([[L.tensor(1.5)], [2]], L.float32), ([L.tensor(1), 2.5], L.float32), (range(3), L.int64),
+    (1, L.int64),
+    (1.5, L.float32),
+    (True, L.bool),
+    (1j, L.complex64),
+    ([], L.float32),
+    ([1, 2.5], L.float32),
+    ([True, 2], L.int64),
+    ([1, 2j], L.complex64),
+    (np.float32(1), L.float32),
+    (np.arange(2), L.int64),
+    ([np.float64(1)], L.float64),
+    (np.zeros(1, np.float16), L.float16),
+    ([[L.tensor(1.5)], [2]], L.float32),
+    ([L.tensor(1), 2.5], L.float32),
+    (range(3), L.int64),
 ]
 ERRORS = [
     (lambda: L.tensor([[1, 2], [3]]), ValueError, r"expected sequence of length 2 at dim 1 \(got 1\)"),
-    (lambda: L.tensor("a"), TypeError, "invalid data type 'str'"), (lambda: L.tensor(["a"]), ValueError, "too many dimensions 'str'"),
+    (lambda: L.tensor("a"), TypeError, "invalid data type 'str'"),
+    (lambda: L.tensor(["a"]), ValueError, "too many dimensions 'str'"),
     (lambda: L.tensor(None), RuntimeError, "Could not infer dtype of NoneType"),
     (lambda: L.tensor([1, None]), RuntimeError, "Could not infer dtype of NoneType"),
-    (lambda: L.tensor(2**63), ValueError, "Overflow"), (lambda: L.tensor([300], dtype=L.uint8), RuntimeError, "without overflow"),
+    (lambda: L.tensor(2**63), ValueError, "Overflow"),
+    (lambda: L.tensor([300], dtype=L.uint8), RuntimeError, "without overflow"),
     (lambda: L.tensor([float("nan")], dtype=L.int64), RuntimeError, "without overflow"),
     (lambda: L.tensor([1j], dtype=L.float32), TypeError, "not complex"),
     (lambda: L.tensor([1], dtype="float32"), TypeError, "must be torch.dtype, not str"),
     (lambda: L.tensor([1], requires_grad=True), RuntimeError, "floating point and complex"),
     (lambda: L.tensor([1], device="cuda"), RuntimeError, "CPU"),
-    (lambda: L.tensor([L.tensor([1., 2.])]), ValueError, "only one element tensors"),
+    (lambda: L.tensor([L.tensor([1.0, 2.0])]), ValueError, "only one element tensors"),
     (lambda: L.from_numpy([1]), TypeError, "expected np.ndarray"),
-    (lambda: L.from_numpy(np.arange(3)[::-1]), ValueError, "negative"), (lambda: L.tensor(np.arange(3)[::-1]), ValueError, "negative"),
+    (lambda: L.from_numpy(np.arange(3)[::-1]), ValueError, "negative"),
+    (lambda: L.tensor(np.arange(3)[::-1]), ValueError, "negative"),
     (lambda: L.from_numpy(np.array(["a"])), TypeError, "can't convert np.ndarray"),
-    (lambda: L.asarray([1], copy=False), ValueError, "can't alias"), (lambda: L.zeros(2).item(), RuntimeError, "cannot be converted"),
+    (lambda: L.asarray([1], copy=False), ValueError, "can't alias"),
+    (lambda: L.zeros(2).item(), RuntimeError, "cannot be converted"),
 ]
 
 
@@ -66,7 +82,11 @@ def test_tensor_copies_and_from_numpy_shares():
 def test_a_part_of_an_array_begins_its_own_storage():
     array = np.arange(10.0)
     part = L.from_numpy(array[2:8:2])
-    assert (part.storage_offset(), part.stride(), part.as_strided((2,), (1,), 0).tolist()) == (0, (2,), [2.0, 3.0])
+    assert (part.storage_offset(), part.stride(), part.as_strided((2,), (1,), 0).tolist()) == (
+        0,
+        (2,),
+        [2.0, 3.0],
+    )
     part.mul_(10)
     assert array.tolist()[:5] == [0, 1, 20, 3, 40]
 
@@ -88,7 +108,9 @@ def test_copies_and_pickles():
     x = L.tensor([1.0, 2.0], requires_grad=True)
     x.note = "kept"
     for other in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
-        assert other.tolist() == [1.0, 2.0] and other.requires_grad and other.note == "kept" and other is not x
+        assert (
+            other.tolist() == [1.0, 2.0] and other.requires_grad and other.note == "kept" and other is not x
+        )
     with pytest.raises(RuntimeError, match="deepcopy"):
         copy.deepcopy(x * 2)
     y = L.ones(2, dtype=L.bfloat16)

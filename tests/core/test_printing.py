@@ -17,15 +17,28 @@ TEXTS = [
     ("L.zeros(0, 3)", "tensor([], size=(0, 3))"),
     ("L.zeros(0, dtype=L.int64)", "tensor([], dtype=torch.int64)"),
     ("L.arange(2000)", "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
-    ("L.ones(3, dtype=L.float64, requires_grad=True)", "tensor([1., 1., 1.], dtype=torch.float64, requires_grad=True)"),
+    (
+        "L.ones(3, dtype=L.float64, requires_grad=True)",
+        "tensor([1., 1., 1.], dtype=torch.float64, requires_grad=True)",
+    ),
     ("L.ones(3, requires_grad=True) * 2", "tensor([2., 2., 2.], grad_fn=<MulBackward0>)"),
     ("L.ones(2, dtype=L.bfloat16)", "tensor([1., 1.], dtype=torch.bfloat16)"),
-    ("L.linspace(0, 1, 12)", "tensor([0.0000, 0.0909, 0.1818, 0.2727, 0.3636, 0.4545, 0.5455, 0.6364, 0.7273,\n"
-                             "        0.8182, 0.9091, 1.0000])"),
-    ("L.arange(24).reshape(2, 3, 4)", "tensor([[[ 0,  1,  2,  3],\n         [ 4,  5,  6,  7],\n         [ 8,  9, 10, 11]],\n"
-                                      "\n        [[12, 13, 14, 15],\n         [16, 17, 18, 19],\n         [20, 21, 22, 23]]])"),
-    ("L.ones(50, 9)", "tensor([[1., 1., 1., 1., 1., 1., 1., 1., 1.],\n" * 1 + "        [1., 1., 1., 1., 1., 1., 1., 1., 1.],\n"
-                      * 48 + "        [1., 1., 1., 1., 1., 1., 1., 1., 1.]])"),
+    (
+        "L.linspace(0, 1, 12)",
+        "tensor([0.0000, 0.0909, 0.1818, 0.2727, 0.3636, 0.4545, 0.5455, 0.6364, 0.7273,\n"
+        "        0.8182, 0.9091, 1.0000])",
+    ),
+    (
+        "L.arange(24).reshape(2, 3, 4)",
+        "tensor([[[ 0,  1,  2,  3],\n         [ 4,  5,  6,  7],\n         [ 8,  9, 10, 11]],\n"
+        "\n        [[12, 13, 14, 15],\n         [16, 17, 18, 19],\n         [20, 21, 22, 23]]])",
+    ),
+    (
+        "L.ones(50, 9)",
+        "tensor([[1., 1., 1., 1., 1., 1., 1., 1., 1.],\n" * 1
+        + "        [1., 1., 1., 1., 1., 1., 1., 1., 1.],\n" * 48
+        + "        [1., 1., 1., 1., 1., 1., 1., 1., 1.]])",
+    ),
 ]
 
 
@@ -66,4 +79,5 @@ def test_a_view_whose_history_is_gone_still_prints():
 
 def test_parameters_say_what_they_are():
     from gradloom.nn import Parameter
+
     assert repr(Parameter(L.ones(2))) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"

@@ -13,22 +13,42 @@ def leaf(*values):
 
 def names(tensor):
     """The graph of a tensor as nested names."""
+
     def walk(node):
         following = [walk(n) for n, _ in node.next_functions if n is not None]
-        return node.name().replace("torch::autograd::", "") + (f"({', '.join(following)})" if following else "")
+        return node.name().replace("torch::autograd::", "") + (
+            f"({', '.join(following)})" if following else ""
+        )
+
     return walk(tensor.grad_fn)
 
 
-# --- memory and versions ------------------------------------------------------------------------------------------------
+# --- memory and versions ----------------------------------------------------------------------------------
 
 VIEWS = {
-    "view": lambda x: x.view(4, 3), "reshape": lambda x: x.reshape(2, 6), "t": lambda x: x.t(), "permute": lambda x: x.permute(1, 0),
-    "transpose": lambda x: x.transpose(0, 1), "select": lambda x: x.select(0, 1), "narrow": lambda x: x.narrow(1, 1, 2),
-    "unsqueeze": lambda x: x.unsqueeze(0), "squeeze": lambda x: x.squeeze(), "expand": lambda x: x.expand(2, 3, 4),
-    "diagonal": lambda x: x.diagonal(), "unfold": lambda x: x.unfold(1, 2, 1), "unbind": lambda x: x.unbind()[1],
-    "split": lambda x: x.split(2)[1], "chunk": lambda x: x.chunk(2, 1)[1], "as_strided": lambda x: x.as_strided((2, 2), (1, 4), 1),
-    "flatten": lambda x: x.flatten(), "movedim": lambda x: x.movedim(0, 1), "detach": lambda x: x.detach(), "T": lambda x: x.T,
-    "tensor_split": lambda x: x.tensor_split(2)[1], "view_as": lambda x: x.view_as(x), "unflatten": lambda x: x.unflatten(1, (2, 2)),
+    "view": lambda x: x.view(4, 3),
+    "reshape": lambda x: x.reshape(2, 6),
+    "t": lambda x: x.t(),
+    "permute": lambda x: x.permute(1, 0),
+    "transpose": lambda x: x.transpose(0, 1),
+    "select": lambda x: x.select(0, 1),
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "squeeze": lambda x: x.squeeze(),
+    "expand": lambda x: x.expand(2, 3, 4),
+    "diagonal": lambda x: x.diagonal(),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+    "unbind": lambda x: x.unbind()[1],
+    "split": lambda x: x.split(2)[1],
+    "chunk": lambda x: x.chunk(2, 1)[1],
+    "as_strided": lambda x: x.as_strided((2, 2), (1, 4), 1),
+    "flatten": lambda x: x.flatten(),
+    "movedim": lambda x: x.movedim(0, 1),
+    "detach": lambda x: x.detach(),
+    "T": lambda x: x.T,
+    "tensor_split": lambda x: x.tensor_split(2)[1],
+    "view_as": lambda x: x.view_as(x),
+    "unflatten": lambda x: x.unflatten(1, (2, 2)),
 }
 
 
@@ -48,8 +68,19 @@ def test_a_view_of_a_view_has_the_root_as_its_base():
     assert x.t().select(0, 1).unsqueeze(0)._base is x
 
 
-@pytest.mark.parametrize("make", [lambda x: x.clone(), lambda x: x * 1, lambda x: x.t().reshape(12), lambda x: x.double().float(),
-                                  lambda x: x.repeat(1, 1), lambda x: x.flip(0), lambda x: L.view_copy(x, (12,)), lambda x: L.cat([x])])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.clone(),
+        lambda x: x * 1,
+        lambda x: x.t().reshape(12),
+        lambda x: x.double().float(),
+        lambda x: x.repeat(1, 1),
+        lambda x: x.flip(0),
+        lambda x: L.view_copy(x, (12,)),
+        lambda x: L.cat([x]),
+    ],
+)
 def test_what_is_no_view_has_its_own_memory(make):
     x = L.zeros(3, 4)
     other = make(x)
@@ -57,7 +88,8 @@ def test_what_is_no_view_has_its_own_memory(make):
     assert other.max().item() == 0 and other._base is None and other._version == 0
 
 
-# --- histories ------------------------------------------------------------------------------------------------------------
+# --- histories --------------------------------------------------------------------------------------------
+
 
 def test_a_write_to_a_tensor_becomes_its_history():
     x = leaf()
@@ -123,6 +155,7 @@ def test_second_derivatives_through_writes():
         y = x.sin()
         y.narrow(0, 0, 1).mul_(x.narrow(0, 1, 1))
         return y.exp()
+
     assert L.autograd.gradgradcheck(f, (x,))
 
 
@@ -140,7 +173,9 @@ def test_shape_changes_in_place():
     y = x * 2
     assert y.t_() is y and y.shape == (3, 2) and y.grad_fn.name() == "TBackward1"
     y.unsqueeze_(0).squeeze_().transpose_(0, 1)
-    assert names(y).startswith("TransposeBackward1(SqueezeBackward3(UnsqueezeBackward1(TBackward1(MulBackward0")
+    assert names(y).startswith(
+        "TransposeBackward1(SqueezeBackward3(UnsqueezeBackward1(TBackward1(MulBackward0"
+    )
     y.narrow(1, 0, 1).mul_(5)
     y.sum().backward()
     assert x.grad.tolist() == [[10.0, 2.0, 2.0]] * 2
@@ -157,7 +192,8 @@ def test_hooks_and_retained_gradients_follow_writes():
     assert y.grad.tolist() == [2.0, 2.0, 1.0, 1.0] and v.grad.tolist() == [1.0, 1.0]
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------------
+# --- what is refused --------------------------------------------------------------------------------------
+
 
 def no_grad_view(x):
     with L.no_grad():
@@ -165,16 +201,39 @@ def no_grad_view(x):
 
 
 REFUSED = {
-    "leaf": (lambda x: x.mul_(2), "a leaf Variable that requires grad is being used in an in-place operation"),
-    "view of leaf": (lambda x: x.view(2, 2).mul_(2), "a view of a leaf Variable that requires grad is being used in an in-place"),
-    "unbind": (lambda x: (x * 1).unbind()[0].mul_(2), "Output 0 of Unbind is a view and is being modified inplace. This view is "
-                                                      "the output of a function that returns multiple views"),
-    "split": (lambda x: (x * 1).split(2)[1].mul_(2), "Output 1 of Split is a view and is being modified inplace"),
-    "split sizes": (lambda x: (x * 1).split([1, 3])[1].mul_(2), "Output 1 of SplitWithSizes is a view and is being modified"),
-    "no_grad": (lambda x: no_grad_view(x * 1).mul_(2), "A view was created in no_grad mode and is being modified inplace"),
-    "expanded": (lambda x: (x * 1).expand(2, 4).mul_(2), "more than one element of the written-to tensor refers to a single"),
-    "overlap": (lambda x: x.detach().narrow(0, 1, 3).add_(x.detach().narrow(0, 0, 3)), "some elements of the input tensor and "
-                                                                                       "the written-to tensor refer"),
+    "leaf": (
+        lambda x: x.mul_(2),
+        "a leaf Variable that requires grad is being used in an in-place operation",
+    ),
+    "view of leaf": (
+        lambda x: x.view(2, 2).mul_(2),
+        "a view of a leaf Variable that requires grad is being used in an in-place",
+    ),
+    "unbind": (
+        lambda x: (x * 1).unbind()[0].mul_(2),
+        "Output 0 of Unbind is a view and is being modified inplace. This view is "
+        "the output of a function that returns multiple views",
+    ),
+    "split": (
+        lambda x: (x * 1).split(2)[1].mul_(2),
+        "Output 1 of Split is a view and is being modified inplace",
+    ),
+    "split sizes": (
+        lambda x: (x * 1).split([1, 3])[1].mul_(2),
+        "Output 1 of SplitWithSizes is a view and is being modified",
+    ),
+    "no_grad": (
+        lambda x: no_grad_view(x * 1).mul_(2),
+        "A view was created in no_grad mode and is being modified inplace",
+    ),
+    "expanded": (
+        lambda x: (x * 1).expand(2, 4).mul_(2),
+        "more than one element of the written-to tensor refers to a single",
+    ),
+    "overlap": (
+        lambda x: x.detach().narrow(0, 1, 3).add_(x.detach().narrow(0, 0, 3)),
+        "some elements of the input tensor and the written-to tensor refer",
+    ),
     "detach_": (lambda x: (x * 1).view(2, 2).detach_(), "Can't detach views in-place"),
 }
 
@@ -199,12 +258,16 @@ def test_a_saved_tensor_that_was_written_to_is_noticed_through_a_view():
     y = x * 1
     z = y.sin()
     y.view(2, 2).mul_(2)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.DoubleTensor \[4\]\], which is output 0 of "
-                                           "AsStrided|is at version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation: \[torch.DoubleTensor \[4\]\], which is output 0 of "
+        "AsStrided|is at version 1; expected version 0",
+    ):
         z.sum().backward()
 
 
-# --- modes ---------------------------------------------------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------------------
+
 
 def test_views_made_without_recording():
     x = leaf()
@@ -234,12 +297,16 @@ def test_inference_mode():
     assert made.is_inference() and not view.is_inference() and base._version == 1
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
         made.add_(1)
-    with pytest.raises(RuntimeError, match="A view was created in inference mode and is being modified inplace in normal mode"):
+    with pytest.raises(
+        RuntimeError,
+        match="A view was created in inference mode and is being modified inplace in normal mode",
+    ):
         view.add_(L.ones(2, 2, requires_grad=True))
 
 
 def test_forward_mode_follows_writes_through_views():
     import gradloom.autograd.forward_ad as fw
+
     with fw.dual_level():
         x = fw.make_dual(L.tensor([1.0, 2.0, 3.0]), L.tensor([1.0, 1.0, 1.0]))
         y = x * 2
@@ -249,6 +316,7 @@ def test_forward_mode_follows_writes_through_views():
 
 def test_a_base_gets_a_tangent_from_what_is_written_into_its_view():
     import gradloom.autograd.forward_ad as fw
+
     with fw.dual_level():
         x = fw.make_dual(L.tensor([1.0, 2.0]), L.tensor([3.0, 4.0]))
         base = L.zeros(2, 2)

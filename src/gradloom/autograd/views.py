@@ -187,9 +187,10 @@ def forbidden_view_message(view, modified: str) -> str:
         block = "no_grad" if view.creation == NO_GRAD else "inference_mode"
         what = (f"A view was created in {mode} mode" if node is None else
                 f"Output {nr} of {operator_name(node)} is a view of a view which was created in {mode} mode")
-        return (f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is forbidden. "
-                f"You can clarify your code by moving both the view and the inplace either both inside the {block} block "
-                "(if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).")
+        return (f"{what} and {modified} {other}. Given that this use case is ambiguous and error-prone, it is "
+                "forbidden. You can clarify your code by moving both the view and the inplace either both inside the "
+                f"{block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+                "to be tracked).")
     made = (f"A view was created in no_grad mode and {modified} with grad mode enabled." if node is None else
             f"Output {nr} of {operator_name(node)} is a view and {modified}.")
     if view.creation == MULTI_OUTPUT:

@@ -80,7 +80,7 @@ def _check(tensors, name):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
 
 
-# --- repeated ---------------------------------------------------------------------------------------------------------
+# --- repeated ---------------------------------------------------------------------------------------------
 
 def tile(self, dims):
     """Repeated along each dimension; missing counts are 1."""
@@ -118,7 +118,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     return ops.index_select(source, dim, ops.repeat_interleave(repeats, output_size=output_size))
 
 
-# --- grids --------------------------------------------------------------------------------------------------------------
+# --- grids ------------------------------------------------------------------------------------------------
 
 def meshgrid(tensors):
     """Coordinates of the grid that vectors span, `indexing="ij"`."""
@@ -179,7 +179,7 @@ def combinations(self, r, with_replacement):
     return ops.stack([ops.masked_select(g, chosen) for g in meshgrid_indexing([self] * r, "ij")], 1)
 
 
-# --- matrices ------------------------------------------------------------------------------------------------------------
+# --- matrices ---------------------------------------------------------------------------------------------
 
 def diag(self, diagonal):
     """The matrix with a vector on a diagonal, or a copy of the diagonal of a matrix."""

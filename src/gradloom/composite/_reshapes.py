@@ -109,7 +109,7 @@ def unflatten(self, dim, sizes):
     return ops.view(self, (*shape[:dim], *found, *shape[dim + 1:]))
 
 
-# --- dimensions in another order ------------------------------------------------------------------------------------
+# --- dimensions in another order --------------------------------------------------------------------------
 
 def movedim_intlist(self, source, destination):
     """The dimensions `source` moved to the places `destination`; the others keep their order."""

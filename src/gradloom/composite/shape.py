@@ -76,3 +76,17 @@ from ._reshapes import (
     unflatten,
     view_as,
 )
+
+__all__ = [
+    "adjoint", "as_resized_", "atleast_1d", "atleast_1d_sequence", "atleast_2d", "atleast_2d_sequence",
+    "atleast_3d", "atleast_3d_sequence", "broadcast_tensors", "broadcast_to", "cartesian_prod", "chunk",
+    "column_stack", "combinations", "concat", "contiguous", "detach", "detach_", "diag", "diagflat",
+    "dsplit_array", "dsplit_int", "dstack", "expand_as", "flatten", "fliplr", "flipud", "hsplit_array",
+    "hsplit_int", "hstack", "linalg_diagonal", "matrix_H", "meshgrid", "meshgrid_indexing", "mH",
+    "movedim_int", "movedim_intlist", "mT", "narrow", "narrow_tensor", "numpy_T", "ravel",
+    "repeat_interleave_int", "repeat_interleave_tensor", "reshape", "reshape_as", "resize_", "set_",
+    "set_tensor_", "set_tensor_offset_", "split_sizes", "sum_to_size", "swapdims", "swapdims_",
+    "tensor_split_indices", "tensor_split_sections", "tensor_split_tensor", "tile", "to_device", "to_dtype",
+    "to_dtype_layout", "to_other", "to_prim_device", "type_as", "unflatten", "unsafe_chunk", "view_as",
+    "vsplit_array", "vsplit_int", "vstack",
+]

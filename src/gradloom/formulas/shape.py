@@ -45,7 +45,7 @@ def unsqueeze_to(grad, sizes, dims=None):
     return grad
 
 
-# --- parts ---------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------
 
 def slice_backward_of(grad, sizes, dim, start, end, step):
     """The gradient of `slice`, whose missing bounds are the ends of the dimension."""
@@ -81,7 +81,7 @@ def split_with_sizes_backward(grads, sizes, split_sizes, dim):
     return ops.cat(parts, dim)
 
 
-# --- joins ---------------------------------------------------------------------------------------------------------
+# --- joins ------------------------------------------------------------------------------------------------
 
 def cat_backward(grad, shapes, dtypes, dim):
     """The gradients of `cat`: slices of the result's gradient; empty 1-d inputs have none of it."""
@@ -133,7 +133,7 @@ def roll_backward(grad, shifts, dims):
     return ops.roll(grad, [-s for s in shifts], dims)
 
 
-# --- as_strided ----------------------------------------------------------------------------------------------------
+# --- as_strided -------------------------------------------------------------------------------------------
 # Note [Strided derivatives]
 # as_strided reads memory, whatever tensor the elements belong to. Its derivatives therefore imitate memory: a flat
 # tensor that covers the elements of the input and of the view, into which values are put with the one geometry and from

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._overlap import check_no_internal_overlap
 from ._reduced import like, widened
 from ._refuse import refuse
 
@@ -182,6 +183,8 @@ def fill(self, value):
 
 def fill_(self, value):
     """As `fill`, in the array itself."""
+    if 0 in self.strides:
+        check_no_internal_overlap(self)
     self[...] = _filling(self, value)
 
 

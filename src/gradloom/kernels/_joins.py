@@ -12,7 +12,7 @@ def cat(tensors, dim=0):
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
-    if all([a.dtype is first.dtype and a.flags.c_contiguous for a in tensors]):
+    if all(a.dtype is first.dtype and a.flags.c_contiguous for a in tensors):
         try:  # NumPy does all of it, unless something is unusual or wrong
             return np.concatenate(tensors, dim)
         except ValueError:

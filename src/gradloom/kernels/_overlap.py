@@ -10,10 +10,11 @@ import numpy as np
 
 from ..storage import owner
 
-_INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-             "Please clone() the tensor before performing the operation.")
-_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation.")
+_CLONE = "Please clone() the tensor before performing the operation."
+_INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory "
+             f"location. {_CLONE}")
+_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            f"memory location. {_CLONE}")
 
 
 def check_no_internal_overlap(array) -> None:

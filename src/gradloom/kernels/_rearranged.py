@@ -140,7 +140,7 @@ def _channels_last_of(array):
     return found if found is not None and not array.flags.c_contiguous and is_in_format(array, found) else None
 
 
-# --- channels and pixels ------------------------------------------------------------------------------------------------
+# --- channels and pixels ----------------------------------------------------------------------------------
 
 def pixel_shuffle(self, upscale_factor):
     """(..., C r r, H, W) to (..., C, H r, W r): channels become blocks of pixels."""

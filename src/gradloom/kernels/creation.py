@@ -44,7 +44,7 @@ def _checked(size, name=None):
     return size
 
 
-# --- of a given size ------------------------------------------------------------------------------------------------
+# --- of a given size --------------------------------------------------------------------------------------
 
 def zeros(size, dtype=None):
     """Zeros, of the default floating type unless told."""
@@ -109,7 +109,7 @@ def empty_permuted(size, physical_layout, dtype=None):
     return made.transpose([physical_layout.index(d) for d in range(len(size))])
 
 
-# --- like another array -----------------------------------------------------------------------------------------------
+# --- like another array -----------------------------------------------------------------------------------
 
 def zeros_like(self, dtype=None, memory_format=None):
     """Zeros in the shape of `self`."""
@@ -158,7 +158,7 @@ def new_full(self, size, fill_value, dtype=None):
     return full(size, fill_value, self.dtype if dtype is None else dtype)
 
 
-# --- ranges ----------------------------------------------------------------------------------------------------------
+# --- ranges -----------------------------------------------------------------------------------------------
 
 def arange(end, dtype=None):
     """0, 1, ... below `end`."""
@@ -180,10 +180,18 @@ def _range_length(start, end, step) -> float:
     return (end - start) / step
 
 
+def _refuse(name, dtype, kinds):
+    if dtype.kind in kinds:
+        from ..dtype import TYPE_OF, scalar_type_name
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{scalar_type_name(TYPE_OF[dtype])}\'')
+
+
 def arange_start_step(start, end, step=1, dtype=None):
     """start, start + step, ... below `end`."""
     length = _range_length(start, end, step)
-    if dtype is None:
+    if dtype is not None:
+        _refuse("arange", dtype, "bc")
+    else:
         dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
         if not int(step):
@@ -216,6 +224,7 @@ def range_end(start, end, dtype=None):
 def linspace(start, end, steps, dtype=None):
     """`steps` values from `start` to `end`, both included."""
     dtype = _space_dtype(start, end, steps, dtype)
+    _refuse("linspace", dtype, "b")
     return _linspace(start, end, steps, dtype).astype(dtype, copy=False)
 
 
@@ -269,7 +278,7 @@ def _number(value, name):
     return value.item()
 
 
-# --- matrices -----------------------------------------------------------------------------------------------------------
+# --- matrices ---------------------------------------------------------------------------------------------
 
 def eye(n, dtype=None):
     """The identity matrix."""

@@ -54,12 +54,13 @@ from ._views import (
 )
 
 __all__ = [
-    "alias", "as_strided", "as_strided_scatter", "block_diag", "cat", "channel_shuffle", "clone", "constant_pad_nd",
-    "copy_", "diag_embed", "diagonal", "diagonal_backward", "diagonal_scatter", "expand", "flip", "narrow_copy",
-    "permute", "pixel_shuffle", "pixel_unshuffle", "repeat", "repeat_interleave", "reshape_alias", "roll", "rot90", "select",
-    "select_backward", "select_scatter", "slice", "slice_backward", "slice_scatter", "split", "split_with_sizes",
-    "squeeze", "squeeze_dim", "squeeze_dims", "stack", "t", "t_in_place", "to_copy", "transpose", "tril", "triu", "unbind", "unfold",
-    "unfold_backward", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "view", "view_dtype",
+    "alias", "as_strided", "as_strided_scatter", "block_diag", "cat", "channel_shuffle", "clone",
+    "constant_pad_nd", "copy_", "diag_embed", "diagonal", "diagonal_backward", "diagonal_scatter", "expand",
+    "flip", "narrow_copy", "permute", "pixel_shuffle", "pixel_unshuffle", "repeat", "repeat_interleave",
+    "reshape_alias", "roll", "rot90", "select", "select_backward", "select_scatter", "slice",
+    "slice_backward", "slice_scatter", "split", "split_with_sizes", "squeeze", "squeeze_dim", "squeeze_dims",
+    "stack", "t", "t_in_place", "to_copy", "transpose", "tril", "triu", "unbind", "unfold", "unfold_backward",
+    "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "view", "view_dtype",
 ]
 
 

@@ -1,7 +1,7 @@
 """Window functions: M weights to multiply a signal with, as in `torch.signal.windows`.
 
-All take M, the number of samples, `sym` (True: symmetric, for filters; False: periodic, for spectra), `dtype` (float32 or
-float64), `layout`, `device` and `requires_grad`, and raise ValueError for what they cannot do.
+All take M, the number of samples, `sym` (True: symmetric, for filters; False: periodic, for spectra), `dtype`
+(float32 or float64), `layout`, `device` and `requires_grad`, and raise ValueError for what they cannot do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from ..device import strided
 from ..dtype import default, float32, float64
 from ..tensor import Tensor
 
-__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
-           "kaiser", "nuttall"]
+__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming",
+           "hamming", "hann", "kaiser", "nuttall"]
 
 
 def _options(name, M, dtype, layout, device, requires_grad):
@@ -94,7 +94,8 @@ def hamming(M, *, sym=True, dtype=None, layout=strided, device=None, requires_gr
 
 def hann(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
     """0.5 - 0.5 cos(2 pi n / (M - 1))."""
-    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
+                           requires_grad=requires_grad)
 
 
 def blackman(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):

@@ -12,9 +12,9 @@ SAMPLES = {
     "empty_permuted": calls(((2, 3, 4), (0, 2, 1))),
     "new_empty_strided": calls((x, (2, 3), (1, 2))),
     "linspace.Tensor_Tensor": calls((start, end, 3)),
-    "linspace.Tensor_Scalar": calls((start, 2., 3)),
-    "linspace.Scalar_Tensor": calls((0., end, 3)),
+    "linspace.Tensor_Scalar": calls((start, 2.0, 3)),
+    "linspace.Scalar_Tensor": calls((0.0, end, 3)),
     "logspace.Tensor_Tensor": calls((start, end, 3)),
-    "logspace.Tensor_Scalar": calls((start, 2., 3, 2.)),
-    "logspace.Scalar_Tensor": calls((0., end, 1)),
+    "logspace.Tensor_Scalar": calls((start, 2.0, 3, 2.0)),
+    "logspace.Scalar_Tensor": calls((0.0, end, 1)),
 }

@@ -9,10 +9,12 @@ from .reduction import tensor, transposed
 
 def calls(*samples):
     """Each sample is a tuple of arguments, or of arguments and a dict of keywords."""
+
     def function():
         for sample in samples:
             given = sample[-1] if sample and isinstance(sample[-1], dict) else {}
             yield (sample[:-1] if given else sample), given
+
     return function
 
 
@@ -34,14 +36,22 @@ SAMPLES = {
     "moveaxis.intlist": calls((cube, (0, 1), (1, 2))),
     "squeeze.dims": calls((column, (1,)), (column, (0, 1)), (tensor(1, 2, 1), (0, -1)), (number, (0,))),
     "squeeze_.dims": calls((column, (1,))),
-    "as_strided": calls((x, (2, 2), (1, 2)), (x, (3, 2), (1, 1), 1), (x, (2, 3), (0, 1)), (flipped, (2, 2), (3, 1)),
-                        (x.expand(2, 2, 3), (2, 2), (1, 1)), (x, (0, 2), (1, 1))),
+    "as_strided": calls(
+        (x, (2, 2), (1, 2)),
+        (x, (3, 2), (1, 1), 1),
+        (x, (2, 3), (0, 1)),
+        (flipped, (2, 2), (3, 1)),
+        (x.expand(2, 2, 3), (2, 2), (1, 1)),
+        (x, (0, 2), (1, 1)),
+    ),
     "as_strided_": calls((x, (2, 2), (1, 2))),
     "select_backward": calls((tensor(3), (2, 3), 0, 1), (tensor(2), (2, 3), -1, -1), (number, (3,), 0, 2)),
     "slice_backward": calls((tensor(2, 2), (2, 3), 1, 1, 3, 1), (tensor(2, 2), (2, 4), -1, 0, 4, 2)),
     "narrow.Tensor": calls((x, 1, gradloom.tensor(1), 2)),
     "diagonal_backward": calls((tensor(2), (2, 3), 0, 0, 1), (tensor(2, 2), (2, 3, 2), -1, 1, 2)),
-    "unfold_backward": calls((tensor(2, 2, 2), (2, 3), 1, 2, 1), (tensor(2, 2), (5,), 0, 2, 3), (tensor(1), (), 0, 1, 1)),
+    "unfold_backward": calls(
+        (tensor(2, 2, 2), (2, 3), 1, 2, 1), (tensor(2, 2), (5,), 0, 2, 3), (tensor(1), (), 0, 1, 1)
+    ),
     "split_with_sizes": calls((x, (1, 1)), (x, (1, 0, 2), 1)),
     "unsafe_split_with_sizes": calls((x, (1, 1)), (x, (1, 2), -1)),
     "split.sizes": calls((x, (1, 1)), (x, (1, 2), -1)),
@@ -53,7 +63,9 @@ SAMPLES = {
     "dsplit.array": calls((cube, (1, 2))),
     "select_scatter": calls((x, tensor(3, seed=1), 0, 1), (flipped, tensor(2, seed=1), 1, -1)),
     "diagonal_scatter": calls((x, tensor(2, seed=1)), (cube, tensor(4, 2, seed=1), 1, 0, 1)),
-    "as_strided_scatter": calls((x, tensor(2, 2, seed=1), (2, 2), (1, 2)), (flipped, tensor(3, seed=1), (3,), (1,), 2)),
+    "as_strided_scatter": calls(
+        (x, tensor(2, 2, seed=1), (2, 2), (1, 2)), (flipped, tensor(3, seed=1), (3,), (1,), 2)
+    ),
     "set_.source_Tensor_storage_offset": calls((x, y, 1, (2,), (2,)), (x, y, 0, (3,))),
     "repeat": calls((x, (2, 1)), (x, (2, 1, 3)), (number, (2,)), (x, (0, 1)), (flipped, (1, 2))),
     "tile": calls((x, (2,)), (x, (1, 2, 1))),
@@ -62,11 +74,13 @@ SAMPLES = {
     "roll": calls((x, (1,)), (x, (1,), (0,)), (x, (1, -2), (0, 1)), (flipped, (1,), (1,)), (number, (1,))),
     "flip": calls((x, (0,)), (x, (0, 1)), (flipped, (-1,)), (number, ())),
     "meshgrid": calls(([tensor(2), tensor(3, seed=1)], {"indexing": "ij"})),
-    "meshgrid.indexing": calls(([tensor(2), tensor(3, seed=1)], {"indexing": "ij"}),
-                               ([tensor(2), tensor(3, seed=1), number], {"indexing": "xy"})),
+    "meshgrid.indexing": calls(
+        ([tensor(2), tensor(3, seed=1)], {"indexing": "ij"}),
+        ([tensor(2), tensor(3, seed=1), number], {"indexing": "xy"}),
+    ),
     "cartesian_prod": calls(([tensor(2), tensor(3, seed=1)],), ([tensor(2)],)),
     "combinations": calls((tensor(4),), (tensor(3), 2, True), (tensor(4), 3)),
-    "constant_pad_nd": calls((x, (1, 1)), (x, (1, -1, 0, 2), 3.), (flipped, (-1, 0))),
+    "constant_pad_nd": calls((x, (1, 1)), (x, (1, -1, 0, 2), 3.0), (flipped, (-1, 0))),
     "pixel_shuffle": calls((image, 2), (tensor(2, 4, 1, 2), 2)),
     "pixel_unshuffle": calls((image, 2), (tensor(1, 2, 2), 2)),
     "channel_shuffle": calls((image, 2), (tensor(1, 6, 2), 3)),
