@@ -11,6 +11,8 @@ import numpy as np
 
 from ._filling import scalar_name
 
+_BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
+
 
 def work_dtype(array, name):
     """The dtype to compute in. Raises NotImplementedError for what is not floating."""
@@ -44,13 +46,31 @@ def row_dot(a, b):
     return np.einsum("rl,rl->r", a, b)
 
 
-def row_moments(rows, eps):
-    """Rows with their means taken off (a new matrix), the means, and 1 / sqrt(variance + eps)."""
+def row_blocks(count, size, multiple=1):
+    """Slices of `count` rows of `size` elements that fit in cache; each holds a multiple of `multiple` rows."""
+    step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def standardize_rows(rows, eps):
+    """The rows of a matrix standardised, block by block.
+
+    Returns:
+        A new matrix that is filled as the iterator is used up, the means, 1 / sqrt(variance + eps); and an iterator
+        of (slice, the block of standardised rows), in which a caller may go on computing while it is in cache.
+    """
     count = rows.shape[1]
-    mean = row_sum(rows)
+    result, mean, deviation = np.empty_like(rows), row_sum(rows), np.empty(rows.shape[0], rows.dtype)
     mean /= count
-    centred = rows - mean[:, None]
-    return centred, mean, inverse_deviation(row_dot(centred, centred) / count, eps)
+
+    def blocks():
+        for part in row_blocks(*rows.shape):
+            block = result[part]
+            np.subtract(rows[part], mean[part, None], out=block)
+            deviation[part] = inverse_deviation(row_dot(block, block) / count, eps)
+            block *= deviation[part, None]
+            yield part, block
+    return result, mean, deviation, blocks()
 
 
 def inverse_deviation(variance, eps):

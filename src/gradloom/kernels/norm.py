@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 
 from ._standardize import (
-    cast, channel_dot, channel_sum, column_sum, from_channels, inverse_deviation, is_channels_last, project, row_moments,
-    to_channels, work_dtype)
+    cast, channel_dot, channel_sum, column_sum, from_channels, inverse_deviation, is_channels_last, project, row_blocks,
+    row_dot, standardize_rows, to_channels, work_dtype)
 
 
 def _stored(input, *parameters):
@@ -147,13 +147,14 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     """
     _check_layer_norm(input, normalized_shape, weight, bias)
     work = work_dtype(input, "LayerNormKernelImpl")
-    result, mean, deviation = row_moments(_rows(input, normalized_shape, work), eps)
-    result *= deviation[:, None]
-    if weight is not None:
-        result *= _flat(weight, work)
-    if bias is not None:
-        result += _flat(bias, work)
     stored = _stored(input, weight, bias)
+    result, mean, deviation, blocks = standardize_rows(_rows(input, normalized_shape, work), eps)
+    weight, bias = _flat(weight, work), _flat(bias, work)
+    for _, block in blocks:
+        if weight is not None:
+            block *= weight
+        if bias is not None:
+            block += bias
     outer = (*input.shape[:input.ndim - len(normalized_shape)], *(1,) * len(normalized_shape))
     return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(outer),
             cast(deviation, stored).reshape(outer))
@@ -162,21 +163,23 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
     """Gradients of `native_layer_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "LayerNormBackwardKernelImpl")
-    grad, standardized = _rows(grad_out, normalized_shape, work), _rows(input, normalized_shape, work)
-    deviation = _flat(rstd, work)
-    standardized = standardized - _flat(mean, work)[:, None]
-    standardized *= deviation[:, None]
+    grad, rows = _rows(grad_out, normalized_shape, work), _rows(input, normalized_shape, work)
+    mean, deviation = _flat(mean, work), _flat(rstd, work)
     stored = _stored(input, weight)
-    grad_input = grad_weight = grad_bias = None
-    if output_mask[1]:
-        grad_weight = cast(np.einsum("rl,rl->l", grad, standardized), stored).reshape(normalized_shape)
-    if output_mask[2]:
-        grad_bias = cast(column_sum(grad), stored).reshape(normalized_shape)
-    if output_mask[0]:
-        weighted = grad if weight is None else grad * _flat(weight, work)
-        grad_input = project(weighted, standardized, deviation)
-        grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
-    return grad_input, grad_weight, grad_bias
+    flat = _flat(weight, work)
+    grad_input = np.empty_like(rows)
+    grad_weight = np.zeros(rows.shape[1], work)
+    for part in row_blocks(*rows.shape):
+        block, g = grad_input[part], grad[part]
+        np.subtract(rows[part], mean[part, None], out=block)
+        block *= deviation[part, None]
+        if output_mask[1]:
+            grad_weight += np.einsum("rl,rl->l", g, block)
+        if output_mask[0]:
+            project(g if weight is None else g * flat, block, deviation[part])
+    grad_bias = cast(column_sum(grad), stored).reshape(normalized_shape) if output_mask[2] else None
+    return (grad_input.reshape(input.shape).astype(input.dtype, copy=False) if output_mask[0] else None,
+            cast(grad_weight, stored).reshape(normalized_shape) if output_mask[1] else None, grad_bias)
 
 
 # --- groups of channels -------------------------------------------------------------------------------------------------
@@ -189,14 +192,17 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """
     work = work_dtype(input, "GroupNormKernelImpl")
     rows = np.ascontiguousarray(cast(input, work)).reshape(N * group, C // group * HxW)
-    result, mean, deviation = row_moments(rows, eps)
-    result *= deviation[:, None]
-    by_channel = result.reshape(N, C, HxW)
-    if weight is not None:
-        by_channel *= cast(weight, work)[:, None]
-    if bias is not None:
-        by_channel += cast(bias, work)[:, None]
     stored = _stored(input, weight, bias)
+    # The parameters of each row, which holds one group of one sample.
+    weight, bias = (None if p is None else np.tile(cast(p, work).reshape(group, C // group, 1), (N, 1, 1))
+                    for p in (weight, bias))
+    result, mean, deviation, blocks = standardize_rows(rows, eps)
+    for part, block in blocks:
+        by_channel = block.reshape(len(block), C // group, HxW)
+        if weight is not None:
+            by_channel *= weight[part]
+        if bias is not None:
+            by_channel += bias[part]
     return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(N, group),
             cast(deviation, stored).reshape(N, group))
 
@@ -204,19 +210,24 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
     """Gradients of `native_group_norm` for input, weight and bias; None where `output_mask` is False."""
     work = work_dtype(input, "GroupNormBackwardKernelImpl")
-    rows = (N * group, C // group * HxW)
-    grad = np.ascontiguousarray(cast(grad_out, work)).reshape(N, C, HxW)
-    deviation = _flat(rstd, work)
-    standardized = np.ascontiguousarray(cast(input, work)).reshape(rows) - _flat(mean, work)[:, None]
-    standardized *= deviation[:, None]
+    shape, channels = (N * group, C // group * HxW), (C // group, HxW)
+    rows = np.ascontiguousarray(cast(input, work)).reshape(shape)
+    grad = np.ascontiguousarray(cast(grad_out, work)).reshape(shape)
+    mean, deviation = _flat(mean, work), _flat(rstd, work)
     stored = _stored(input, weight)
-    grad_input = grad_weight = grad_bias = None
-    if output_mask[1]:
-        grad_weight = cast(channel_dot(grad, standardized.reshape(grad.shape)), stored)
-    if output_mask[2]:
-        grad_bias = cast(channel_sum(grad), stored)
-    if output_mask[0]:
-        weighted = grad if weight is None else grad * cast(weight, work)[:, None]
-        grad_input = project(weighted.reshape(rows), standardized, deviation)
-        grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
-    return grad_input, grad_weight, grad_bias
+    scale = None if weight is None else np.tile(cast(weight, work).reshape(group, C // group, 1), (N, 1, 1))
+    grad_input, inner = np.empty_like(rows), np.empty((N * group, C // group), work)
+    for part in row_blocks(*shape):
+        block, g = grad_input[part], grad[part]
+        np.subtract(rows[part], mean[part, None], out=block)
+        block *= deviation[part, None]
+        count = len(block)
+        if output_mask[1]:
+            flat = (count * channels[0], HxW)
+            inner[part] = row_dot(g.reshape(flat), block.reshape(flat)).reshape(count, channels[0])
+        if output_mask[0]:
+            weighted = g if scale is None else (g.reshape(count, *channels) * scale[part]).reshape(g.shape)
+            project(weighted, block, deviation[part])
+    return (grad_input.reshape(input.shape).astype(input.dtype, copy=False) if output_mask[0] else None,
+            cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
+            cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None)

@@ -31,7 +31,7 @@ def batch_norm(
         running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
         weight, bias: (channels,) or None; the affine map applied afterwards.
         training: take the statistics from the batch. ValueError when a channel then has a single value.
-        eps: added to the variance; ValueError unless positive.
+        eps: added to the variance. ValueError if it is negative, or zero in training.
     """
     if training:
         values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
@@ -39,8 +39,9 @@ def batch_norm(
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size {input.shape}"
             )
-    if eps <= 0:
-        raise ValueError(f"batch_norm eps must be positive, but got {eps}")
+    if eps < 0 or training and eps == 0:
+        must = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {must}, but got {eps}")
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
 
