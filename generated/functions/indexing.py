@@ -10,7 +10,7 @@ from gradloom.autograd.node import NO_EDGE, Node
 from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import state
-from gradloom.formulas.indexing import embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward
+from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sample_weights_backward, embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward
 
 
 class MaskedFillBackward0(Node):
@@ -759,3 +759,62 @@ class EmbeddingRenormBackward0(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+class EmbeddingBagBackward0(Node):
+    """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
+
+    __slots__ = ('saved_weight_sym_argsize_0', 'saved_weight', 'saved_indices', 'saved_scale_grad_by_freq', 'saved_mode', 'saved_sparse', 'saved_per_sample_weights', 'saved_padding_idx', 'saved_result1', 'saved_result2', 'saved_result3')
+    _saved_fields = ('weight_sym_argsize_0', 'weight', 'indices', 'scale_grad_by_freq', 'mode', 'sparse', 'per_sample_weights', 'padding_idx', 'result1', 'result2', 'result3')
+    _raw_fields = ('weight', 'indices', 'per_sample_weights', 'result1', 'result2', 'result3')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # weight: embedding_bag_backward(grad, indices, result1, result2, result3, weight.sym_size(0), scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+        if edges[0] is not NO_EDGE:
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            result2 = fn.saved_result2
+            if result2._vc is not None:
+                result2 = unpack(result2, fn)
+            result3 = fn.saved_result3
+            if result3._vc is not None:
+                result3 = unpack(result3, fn)
+            weight_sym_argsize_0 = fn.saved_weight_sym_argsize_0
+            scale_grad_by_freq = fn.saved_scale_grad_by_freq
+            mode = fn.saved_mode
+            sparse = fn.saved_sparse
+            per_sample_weights = fn.saved_per_sample_weights
+            if per_sample_weights is not None and per_sample_weights._vc is not None:
+                per_sample_weights = unpack(per_sample_weights, fn)
+            padding_idx = fn.saved_padding_idx
+            grad_of_weight = embedding_bag_backward(grad, indices, result1, result2, result3, weight_sym_argsize_0, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+        else:
+            grad_of_weight = None
+        # per_sample_weights: embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
+        if edges[1] is not NO_EDGE:
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            mode = fn.saved_mode
+            padding_idx = fn.saved_padding_idx
+            grad_of_per_sample_weights = embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
+        else:
+            grad_of_per_sample_weights = None
+        return (grad_of_weight, grad_of_per_sample_weights,)
+
+    def release_variables(fn):
+        fn.saved_weight = fn.saved_indices = fn.saved_per_sample_weights = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED

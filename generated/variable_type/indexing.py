@@ -28,9 +28,10 @@ from gradloom.variants import (
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
-from gradloom.formulas.indexing import index_reduce_jvp, scatter_reduce_jvp
+from gradloom.formulas.indexing import embedding_bag_jvp, index_reduce_jvp, scatter_reduce_jvp
 from gradloom.generated.functions.indexing import (
     EmbeddingBackward0,
+    EmbeddingBagBackward0,
     EmbeddingDenseBackwardBackward0,
     EmbeddingRenormBackward0,
     GatherBackward0,
@@ -2153,6 +2154,87 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
 _EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
     'embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type)',
     embedding_renorm_,
+),))
+
+
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
+    """embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)"""
+    return composite_indexing.embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset)
+
+
+def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx):
+    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
+    return composite_indexing.embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+
+
+def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+    """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
+    try:
+        weight_, indices_, offsets_, per_sample_weights_ = weight._array, indices._array, offsets._array, None if per_sample_weights is None else per_sample_weights._array
+    except AttributeError:
+        weight_ = None
+    if weight_ is None:
+        return __EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    if scale_grad_by_freq.__class__ is not bool or mode.__class__ is not int or sparse.__class__ is not bool or include_last_offset.__class__ is not bool or padding_idx.__class__ is not int:
+        return __EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    result0_, result1_, result2_, result3_ = kernels_indexing.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
+    result0 = None if result0_ is None else ops.wrap(result0_)
+    result1 = None if result1_ is None else ops.wrap(result1_)
+    result2 = None if result2_ is None else ops.wrap(result2_)
+    result3 = None if result3_ is None else ops.wrap(result3_)
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return (result0, result1, result2, result3)
+    if not flags & GRAD_OFF:
+        edge_weight = weight._edge or gradient_edge(weight)
+        edge_per_sample_weights = NO_EDGE if per_sample_weights is None else per_sample_weights._edge or gradient_edge(per_sample_weights)
+        if edge_weight is not NO_EDGE or edge_per_sample_weights is not NO_EDGE:
+            needs_weight = edge_weight is not NO_EDGE
+            needs_per_sample_weights = edge_per_sample_weights is not NO_EDGE
+            fn = new(EmbeddingBagBackward0)
+            fn.next_edges = (edge_weight, edge_per_sample_weights)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_weight_sym_argsize_0 = weight.shape[0]
+            fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_per_sample_weights else None
+            fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_scale_grad_by_freq = scale_grad_by_freq
+            fn.saved_mode = mode
+            fn.saved_sparse = sparse
+            fn.saved_per_sample_weights = (save(per_sample_weights)) if needs_weight else None
+            fn.saved_padding_idx = padding_idx
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result0_.shape, result0_.dtype)
+            result0._edge = (fn, 0)
+            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result2 = (SavedVariable(result2, None)) if needs_weight else None
+            fn.saved_result3 = (SavedVariable(result3, None)) if needs_weight else None
+    if flags & FORWARD_AD:
+        weight_t = weight._tangent
+        per_sample_weights_t = None if per_sample_weights is None else per_sample_weights._tangent
+        if weight_t is not None or per_sample_weights_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if weight_t is None:
+                    weight_t = zeros_for(weight)
+                if per_sample_weights_t is None and per_sample_weights is not None:
+                    per_sample_weights_t = zeros_for(per_sample_weights)
+                weight_p = weight
+                per_sample_weights_p = per_sample_weights
+                # result0: embedding_bag_jvp(weight_t, per_sample_weights_t, weight_p, per_sample_weights_p, indices, offsets, mode, include_last_offset, padding_idx, result2, result3)
+                result0_tangent = embedding_bag_jvp(weight_t, per_sample_weights_t, weight_p, per_sample_weights_p, indices, offsets, mode, include_last_offset, padding_idx, result2, result3)
+            finally:
+                state.flags = flags
+            set_tangent(result0, result0_tangent)
+    if flags & INFERENCE:
+        mark_inference((result0, result1, result2, result3,))
+    return (result0, result1, result2, result3)
+
+
+__EMBEDDING_BAG = GuardedOverload("_embedding_bag", ((
+    '_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)',
+    _embedding_bag,
 ),))
 
 

@@ -57,3 +57,28 @@ def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_fr
     if sparse:
         raise NotImplementedError("embedding: gradloom has no sparse tensors; use sparse=False")
     return ops.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+
+
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
+    """Sums, means or maxima of bags of rows."""
+    return ops._embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                              include_last_offset)
+
+
+def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                              include_last_offset, padding_idx):
+    """As `embedding_bag`, without the rows at `padding_idx`.
+
+    Raises:
+        RuntimeError: for one that is not among the rows.
+    """
+    rows = weight.size(0)
+    if padding_idx is None:
+        padding_idx = -1
+    elif not -rows <= padding_idx < rows:
+        raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got "
+                           f"{padding_idx}")
+    elif padding_idx < 0:
+        padding_idx += rows
+    return ops._embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                              include_last_offset, padding_idx)

@@ -153,3 +153,49 @@ def _spread(index, dim, source):
     shape = [1] * source.dim()
     shape[dim] = -1
     return ops.expand(ops.reshape(index, shape), source.shape)
+
+
+# --- bags of rows ----------------------------------------------------------------------------------------------------
+
+_SUM, _MEAN, _MAX = range(3)
+
+
+def embedding_bag_backward(grad, indices, bag_of, sizes, places, rows, scale_grad_by_freq, mode, sparse,
+                           per_sample_weights, padding_idx):
+    """The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means
+    and times their factors; for maxima, for the row that each comes from.
+
+    Raises:
+        NotImplementedError: for sparse gradients.
+    """
+    if sparse:
+        raise NotImplementedError("embedding_bag: gradloom has no sparse tensors; use sparse=False")
+    if mode == _MAX:
+        grad = ops.masked_fill(grad, ops.unsqueeze(ops.eq(sizes, 0), -1), 0)
+        return ops.scatter_add(ops.new_zeros(grad, (rows, grad.size(1))), 0, places, grad)
+    if mode == _MEAN:
+        grad = ops.div(grad, ops.unsqueeze(ops.clamp_min(sizes, 1), -1))
+    each = ops.index_select(grad, 0, bag_of)
+    if per_sample_weights is not None:
+        each = ops.mul(each, ops.unsqueeze(per_sample_weights, -1))
+    return ops.embedding_dense_backward(each, indices, rows, padding_idx, scale_grad_by_freq)
+
+
+def embedding_bag_sample_weights_backward(grad, weight, indices, bag_of, mode, padding_idx):
+    """The gradients of the factors: the products of the rows with the gradients of their bags."""
+    each = ops.mul(ops.index_select(grad, 0, bag_of), ops.index_select(weight, 0, indices))
+    out = ops.sum(each, 1)
+    return out if padding_idx < 0 else ops.masked_fill(out, ops.eq(indices, padding_idx), 0)
+
+
+def embedding_bag_jvp(weight_t, factors_t, weight, factors, indices, offsets, mode, include_last_offset, padding_idx,
+                      sizes, places):
+    """The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the
+    elements that they come from."""
+    if mode == _MAX:
+        return ops.masked_fill(ops.gather(weight_t, 0, places), ops.unsqueeze(ops.eq(sizes, 0), -1), 0)
+    out = ops._embedding_bag(weight_t, indices, offsets, False, mode, False, factors, include_last_offset, padding_idx)[0]
+    if factors_t is None:
+        return out
+    return out + ops._embedding_bag(weight, indices, offsets, False, mode, False, factors_t, include_last_offset,
+                                    padding_idx)[0]

@@ -27,12 +27,17 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 def check_rows(name, indices, rows) -> None:
     """The errors of an index of rows."""
-    if indices.dtype not in (np.int64, np.int32):
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-                           f"Int; but got {legacy_type_name(TYPE_OF[indices.dtype])} instead (while checking arguments "
-                           f"for {name})")
+    check_dtype(name, indices, "indices", 1)
     if indices.size and (indices.min() < 0 or indices.max() >= rows):
         raise IndexError("index out of range in self")
+
+
+def check_dtype(name, array, argument, position) -> None:
+    """Raise RuntimeError unless an array is int32 or int64."""
+    if array.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"Expected tensor for argument #{position} '{argument}' to have one of the following scalar "
+                           f"types: Long, Int; but got {legacy_type_name(TYPE_OF[array.dtype])} instead (while checking "
+                           f"arguments for {name})")
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):

@@ -19,6 +19,7 @@ from ._along_dim import (
     scatter_value_,
 )
 from ._embedding import embedding, embedding_dense_backward, embedding_renorm_, one_hot
+from ._embedding_bag import embedding_bag
 from ._index_vector import (
     index_add,
     index_add_,
@@ -44,7 +45,7 @@ from ._masks import (
 from ._search import bucketize, isin, searchsorted
 from ._taken import put, put_, take
 
-__all__ = ["bucketize", "embedding", "embedding_dense_backward", "embedding_renorm_", "gather", "index", "index_add",
+__all__ = ["bucketize", "embedding", "embedding_bag", "embedding_dense_backward", "embedding_renorm_", "gather", "index", "index_add",
            "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_put", "index_put_",
            "index_reduce", "index_reduce_", "index_select", "isin", "masked_fill", "masked_fill_", "masked_scatter",
            "masked_scatter_", "masked_scatter_backward", "masked_select", "nonzero", "nonzero_static", "one_hot", "put",

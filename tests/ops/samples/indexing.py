@@ -69,6 +69,19 @@ def _reductions(name):
     return found
 
 
+def _bags(*paddings):
+    """Sums, weighed sums, means and maxima of bags, one of them empty."""
+    def found():
+        indices, offsets, ends = integers(0, 2, 2, 1, 0), integers(0, 2, 2, 4), integers(0, 2, 5)
+        factors = tensor([0.3, -1.2, 0.8, 1.5, 0.4])
+        for padding in paddings:
+            for mode in range(3):
+                yield (X, indices, offsets, False, mode, False, None, False, *padding), {}
+            yield (X, indices, ends, False, 1, False, None, True, *padding), {}
+            yield (X, indices, offsets, False, 0, False, factors, False, *padding), {}
+    return found
+
+
 def _put(samples):
     """Each sample of `index` with values to put there, also broadcast ones; places do not repeat."""
     def found():
@@ -119,6 +132,9 @@ SAMPLES = {
     "embedding_dense_backward": calls((PARTS, FEW, 3, -1, False), (matrix(4, 2), REPEATED, 3, 2, False),
                                       (matrix(4, 400), REPEATED, 3, -1, False)),
     "embedding_renorm_": calls((X.detach(), FEW, 1.0, 2.0)),
+    "embedding_bag": _bags(()),
+    "embedding_bag.padding_idx": _bags((None,), (2,), (-1,)),
+    "_embedding_bag": _bags((), (2,)),
     "one_hot": calls((REPEATED,), (GRID, 5)),
     "nonzero_static": calls((X, {"size": 3}), (MASK, {"size": 20, "fill_value": 7})),
     "nonzero_numpy": calls((X,), (SCALAR,)),
@@ -140,3 +156,4 @@ for _name in ("masked_fill.Scalar", "masked_fill.Tensor", "index_add", "index_co
     _base, _dot, _overload = _name.partition(".")
     SAMPLES[f"{_base}_{_dot}{_overload}"] = lambda found=SAMPLES[_name]: (
         s for s in found() if s[0][0] is not SCALAR or s[0][1] is not MASK)
+
