@@ -429,7 +429,7 @@ class Wrapper:
             return ()
         if "pointwise" in self.native.tags and kernel.ufunc in _KEEPS_INTEGERS:
             return ()
-        return tuple(p.array for p in self.arrays if p.kind in ("tensor", "optional"))
+        return tuple(f"*{p.array}" if "list" in p.kind else p.array for p in self.arrays)
 
     # --- results -------------------------------------------------------------------------------------------------
 
