@@ -98,6 +98,125 @@ class IndexBackward0(Node):
         fn.saved_indices = RELEASED
 
 
+class UnsafeIndexBackward0(Node):
+    """_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'indices')
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: _unsafe_index_put(grad.new_zeros(self.sym_sizes()), indices, grad, True)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_self = ops._unsafe_index_put(grad.new_zeros(self_sym_sizes), indices, grad, True)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
+class UnsafeMaskedIndexBackward0(Node):
+    """_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"""
+
+    __slots__ = ('saved_self_sym_sizes', 'saved_mask', 'saved_indices')
+    _saved_fields = ('self_sym_sizes', 'mask', 'indices')
+    _raw_fields = ('mask', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        edges = fn.next_edges
+        # self: _unsafe_masked_index_put_accumulate(grad.new_zeros(self.sym_sizes()), mask, indices, grad)
+        if edges[0] is not NO_EDGE:
+            self_sym_sizes = fn.saved_self_sym_sizes
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_self = ops._unsafe_masked_index_put_accumulate(grad.new_zeros(self_sym_sizes), mask, indices, grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_mask = fn.saved_indices = RELEASED
+
+
+class UnsafeMaskedIndexPutAccumulateBackward0(Node):
+    """_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"""
+
+    __slots__ = ('saved_mask', 'saved_indices')
+    _saved_fields = ('mask', 'indices')
+    _raw_fields = ('mask', 'indices')
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        # values: _unsafe_masked_index(grad, mask, indices, 0)
+        if edges[1] is not NO_EDGE:
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_values = ops._unsafe_masked_index(grad, mask, indices, 0)
+        else:
+            grad_of_values = None
+        return (grad_of_self, grad_of_values,)
+
+    def release_variables(fn):
+        fn.saved_mask = fn.saved_indices = RELEASED
+
+
+class UnsafeIndexPutBackward0(Node):
+    """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+
+    __slots__ = ('saved_indices', 'saved_values_sym_sizes', 'saved_values_scalar_type', 'saved_values_device', 'saved_accumulate')
+    _saved_fields = ('indices', 'accumulate')
+    _raw_fields = ('indices',)
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: grad if accumulate else _unsafe_index_put(grad, indices, zeros_like(values), False)
+        if edges[0] is not NO_EDGE:
+            accumulate = fn.saved_accumulate
+            indices = unpack_list(fn.saved_indices, fn)
+            values_sym_sizes = fn.saved_values_sym_sizes
+            values_scalar_type = fn.saved_values_scalar_type
+            values_device = fn.saved_values_device
+            grad_of_self = grad if accumulate else ops._unsafe_index_put(grad, indices, ops.zeros(values_sym_sizes, dtype=values_scalar_type, device=values_device), False)
+        else:
+            grad_of_self = None
+        # values: _unsafe_index(grad, indices)
+        if edges[1] is not NO_EDGE:
+            indices = unpack_list(fn.saved_indices, fn)
+            grad_of_values = ops._unsafe_index(grad, indices)
+        else:
+            grad_of_values = None
+        return (grad_of_self, grad_of_values,)
+
+    def release_variables(fn):
+        fn.saved_indices = RELEASED
+
+
 class IndexAddBackward0(Node):
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
 

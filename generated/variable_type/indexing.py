@@ -55,6 +55,10 @@ from gradloom.generated.functions.indexing import (
     ScatterBackward1,
     ScatterReduceBackward0,
     TakeBackward0,
+    UnsafeIndexBackward0,
+    UnsafeIndexPutBackward0,
+    UnsafeMaskedIndexBackward0,
+    UnsafeMaskedIndexPutAccumulateBackward0,
 )
 
 new = object.__new__
@@ -264,6 +268,187 @@ def index_Tensor(input, indices, *, out=None):
             try:
                 # result: auto_linear
                 result_tangent = ops.index_Tensor(self_t, indices)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _unsafe_index_Tensor(input, indices):
+    """_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    self_, indices_ = input._array, [None if t is None else t._array for t in indices]
+    result_ = kernels_indexing.index(self_, indices_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsafeIndexBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_indices = save_list(indices)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: auto_linear
+                result_tangent = ops._unsafe_index_Tensor(self_t, indices)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _unsafe_masked_index(input, mask, indices, fill):
+    """_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"""
+    self_, mask_, indices_ = input._array, mask._array, [None if t is None else t._array for t in indices]
+    result_ = kernels_indexing.masked_index(self_, mask_, indices_, fill)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(UnsafeMaskedIndexBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            fn.saved_indices = save_list(indices)
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: _unsafe_masked_index(self_t, mask, indices, 0)
+                result_tangent = ops._unsafe_masked_index(self_t, mask, indices, 0)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
+    """_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"""
+    self_, mask_, indices_, values_ = input._array, mask._array, [None if t is None else t._array for t in indices], values._array
+    result_ = kernels_indexing.masked_index_put_accumulate(self_, mask_, indices_, values_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_values = values._edge or gradient_edge(values)
+        if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
+            needs_values = edge_values is not NO_EDGE
+            fn = new(UnsafeMaskedIndexPutAccumulateBackward0)
+            fn.next_edges = (edge_self, edge_values)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = (mask if mask._vc is None and not flags else save(mask)) if needs_values else None
+            fn.saved_indices = (save_list(indices)) if needs_values else None
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        values_t = values._tangent
+        if self_t is not None or values_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if values_t is None:
+                    values_t = zeros_for(values)
+                # result: _unsafe_masked_index_put_accumulate(self_t, mask, indices, values_t)
+                result_tangent = ops._unsafe_masked_index_put_accumulate(self_t, mask, indices, values_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _unsafe_index_put(input, indices, values, accumulate):
+    """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    flags = state.flags
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_values = values._edge or gradient_edge(values)
+        if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
+            fn = new(UnsafeIndexPutBackward0)
+            fn.next_edges = (edge_self, edge_values)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_indices = save_list(indices)
+            fn.saved_values_sym_sizes = values.shape
+            fn.saved_values_scalar_type = values.dtype
+            fn.saved_values_device = values.device
+            fn.saved_accumulate = accumulate
+            if flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = input._tangent
+        values_t = values._tangent
+        if self_t is not None or values_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if values_t is None:
+                    values_t = zeros_for(values)
+                # result: _unsafe_index_put(self_t, indices, values_t, accumulate)
+                result_tangent = ops._unsafe_index_put(self_t, indices, values_t, accumulate)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

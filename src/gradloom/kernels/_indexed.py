@@ -154,3 +154,29 @@ def _accumulate(self, key, values):
                  values.astype(work.dtype, copy=False).reshape(places.size, width))
     if work is not moved:
         moved[...] = work
+
+
+def masked_index(self, mask, indices, fill):
+    """As `index`, with `fill` where the mask does not hold; the indices there may point anywhere."""
+    if not self.size:
+        return np.full(mask.shape, fill, self.dtype)
+    out = index(self, _clamped(self, indices))
+    out[~_led(mask, out)] = fill
+    return out
+
+
+def masked_index_put_accumulate(self, mask, indices, values):
+    """A copy of `self` to which `values` are added where the mask holds."""
+    if not self.size:
+        return self.copy()
+    values = np.where(_led(mask, values), values, np.zeros((), values.dtype))
+    return index_put(self, _clamped(self, indices), values, True)
+
+
+def _led(mask, array):
+    """The mask for an array that may have more dimensions behind those of the mask."""
+    return np.broadcast_to(mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim)), array.shape)
+
+
+def _clamped(self, indices):
+    return [None if i is None else np.clip(i, -self.shape[d], self.shape[d] - 1) for d, i in enumerate(indices)]
