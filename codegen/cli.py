@@ -18,7 +18,8 @@ class UsageError(Exception):
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a stale file, 2 wrong usage)."""
-    parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators from their YAML files.")
+    parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators from their YAML "
+                                                                  "files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in (("generate", "write generated/ anew from the two YAML files"),
                        ("check", "fail, with a diff, if generated/ is not what the YAML files give")):

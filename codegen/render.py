@@ -140,18 +140,30 @@ class NodeClass:
         return Block(
             comment=f"{', '.join(d.inputs)}: {' '.join(d.source.split())}",
             needed=self._needed(d),
-            unpacked=tuple((name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes),
+            unpacked=tuple(
+                (name, saved[name].kind, saved[name].is_optional)
+                for name in d.saved
+                if name not in self.sizes
+            ),
             gradients=tuple((g.name, g.index, g.index in materialize) for g in d.gradients),
             formula=d.formula,
             targets=targets,
             mask=f"({', '.join(self._range(name) for name in d.inputs)},)" if d.mask else None,
-            not_implemented=None if d.not_implemented is None else repr(
-                f"the derivative for '{d.inputs[0]}' of '{self.info.schema.name}' is not implemented. {d.not_implemented}"
+            not_implemented=None
+            if d.not_implemented is None
+            else repr(
+                f"the derivative for '{d.inputs[0]}' of '{self.info.schema.name}' is not implemented. "
+                f"{d.not_implemented}"
             ),
-            otherwise=" = ".join(f"grad_of_{n}" for n in d.inputs) + " = None" if len(set(undefined)) == 1 and
-            undefined[0] == "None" else f"{targets} = {', '.join(undefined)}",
-            or_undefined=f" or [None] * {inputs[0].size}" if len(inputs) == 1 and inputs[0] and inputs[0].is_list else "",
-            materializes_in_list=any(g.index in materialize and g.name.startswith("grads[") for g in d.gradients),
+            otherwise=" = ".join(f"grad_of_{n}" for n in d.inputs) + " = None"
+            if len(set(undefined)) == 1 and undefined[0] == "None"
+            else f"{targets} = {', '.join(undefined)}",
+            or_undefined=f" or [None] * {inputs[0].size}"
+            if len(inputs) == 1 and inputs[0] and inputs[0].is_list
+            else "",
+            materializes_in_list=any(
+                g.index in materialize and g.name.startswith("grads[") for g in d.gradients
+            ),
             retain_variables=d.retain_variables,
         )
 
@@ -222,7 +234,8 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper]) -> str:
     nodes = sorted({w.node for w in wrappers if w.node is not None})
     results = {w.result_class: w for w in wrappers if w.result_class}
     return_types = [
-        {"name": name, "title": w.python_name, "fields": [r.name for r in w.schema.returns]} for name, w in results.items()
+        {"name": name, "title": w.python_name,
+         "fields": [r.name for r in w.schema.returns]} for name, w in results.items()
     ]
     return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
                      composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types)

@@ -605,7 +605,9 @@ class Wrapper:
         found = []
         for f in self._forward:
             targets = ", ".join(f"{name}_tangent" for name in f.outputs)
-            message = repr(f"the forward-mode derivative for '{self.name}' is not implemented. {f.not_implemented or ''}")
+            message = repr(
+                f"the forward-mode derivative for '{self.name}' is not implemented. {f.not_implemented or ''}"
+            )
             formula = rename(f.formula, names) if f.not_implemented is None else ""
             found.append(ForwardFormula(targets, formula, f"{', '.join(f.outputs)}: {_one_line(f.source)}",
                                         f.not_implemented, message))
@@ -646,9 +648,10 @@ class Wrapper:
 
 
 _KEEPS_INTEGERS = frozenset(
-    "add subtract multiply negative positive absolute maximum minimum fmax fmin equal not_equal less less_equal greater "
-    "greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert left_shift "
-    "right_shift remainder fmod floor_divide sign square conjugate gcd lcm isnan isinf isfinite signbit".split()
+    "add subtract multiply negative positive absolute maximum minimum fmax fmin equal not_equal less less_equal "
+    "greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert "
+    "left_shift right_shift remainder fmod floor_divide sign square conjugate gcd lcm isnan isinf isfinite "
+    "signbit".split()
 )
 
 

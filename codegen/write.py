@@ -64,7 +64,8 @@ def difference(folder: Path, files: Mapping[str, str], limit: int = 200) -> str:
     for name in changed + extra:
         before = (_read(folder / name) or "").splitlines()
         after = files.get(name, "").splitlines()
-        lines += difflib.unified_diff(before, after, f"generated/{name}", f"generated/{name} (regenerated)", lineterm="")
+        lines += difflib.unified_diff(before, after, f"generated/{name}", f"generated/{name} (regenerated)",
+                                      lineterm="")
     if len(lines) > limit:
         lines = [*lines[:limit], f"... {len(lines) - limit} more lines"]
     return "\n".join(lines)

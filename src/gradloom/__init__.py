@@ -13,16 +13,58 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.
 from . import autograd  # noqa: E402
 from ._bind import bind as _bind  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .construct import as_tensor, asarray, from_numpy, tensor  # noqa: E402
 from .device import (  # noqa: E402
-    channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format, sparse_coo, strided)
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_coo,
+    strided,
+)
 from .dtype import (  # noqa: E402
-    bfloat16, bool, can_cast, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
-    get_default_dtype, half, iinfo, int, int8, int16, int32, int64, long, promote_types, set_default_dtype, short, uint8,
-    uint16, uint32, uint64)
-from .generator import (  # noqa: E402
-    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state)
+    bfloat16,
+    bool,
+    can_cast,
+    cdouble,
+    cfloat,
+    complex64,
+    complex128,
+    double,
+    dtype,
+    finfo,
+    float,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    iinfo,
+    int,
+    int8,
+    int16,
+    int32,
+    int64,
+    long,
+    promote_types,
+    set_default_dtype,
+    short,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from .printing import set_printoptions  # noqa: E402
 from .promotion import result_type  # noqa: E402
 from .size import Size  # noqa: E402
@@ -34,8 +76,21 @@ _broken = None
 try:
     globals().update(_bind())
     from .functional import (
-        atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul,
-        einsum, is_storage, is_tensor, meshgrid, numel, tensordot)
+        atleast_1d,
+        atleast_2d,
+        atleast_3d,
+        block_diag,
+        broadcast_shapes,
+        broadcast_tensors,
+        cartesian_prod,
+        chain_matmul,
+        einsum,
+        is_storage,
+        is_tensor,
+        meshgrid,
+        numel,
+        tensordot,
+    )
     from .indexing import nonzero, unravel_index
     from .reductions import bind as _bind_reductions
     from .reductions import cdist, norm, unique, unique_consecutive

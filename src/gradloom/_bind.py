@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from . import _operators, conversions, indexing
 from . import dtype as dtypes
-from .device import (channels_last, channels_last_3d, contiguous_format, device, layout, memory_format, preserve_format,
-                     strided)
+from .device import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .generator import Generator
 from .overloads import register_types
 from .python_operators import bind_python_operators
 from .tensor import Tensor, wrapped_number
-
 
 # Methods that tensor.py writes out, for speed.
 _BY_HAND = frozenset(("conj",))
@@ -28,7 +35,8 @@ def bind() -> dict:
     constants.update(strided=strided, contiguous_format=contiguous_format, preserve_format=preserve_format,
                      channels_last=channels_last, channels_last_3d=channels_last_3d)
     register_types(Tensor=Tensor, dtype=dtypes.dtype, device=device, layout=layout, memory_format=memory_format,
-                   Generator=Generator, python_dtypes=dtypes.PYTHON_TYPES, constants=constants, wrapped_number=wrapped_number)
+                   Generator=Generator, python_dtypes=dtypes.PYTHON_TYPES, constants=constants,
+                   wrapped_number=wrapped_number)
     from .generated import namespaces
 
     operators = _operators.__dict__

@@ -94,7 +94,7 @@ class _TypeTable(dict):
 
     def __missing__(self, np_type):
         if np_type.name == "bfloat16":
-            bfloat16.numpy  # registers it
+            assert bfloat16.numpy  # looking it up registers it
             return self[np_type]
         native = np_type.newbyteorder("=")
         if native in self:

@@ -11,9 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from . import _operators
-from .dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, default, promote_types
+from .dtype import (
+    BOOL,
+    COMPLEX,
+    FLOATING,
+    INTEGRAL,
+    TYPE_OF,
+    default,
+    dtype,
+    int64,
+    promote_types,
+)
 from .dtype import bool as bool_
-from .dtype import complex64, complex128, dtype, float64, int64
 
 _FLOAT_KINDS = "fcV"
 
@@ -139,5 +148,5 @@ def result_type(first, second) -> dtype:
     return result_type_of(tensors, [s for s in (first, second) if not isinstance(s, _operators.Tensor)])
 
 
-__all__ = ["BOOL", "INTEGRAL", "default_float", "promote", "promote_numbers", "promote_to_float", "result_type", "result_type_of",
-           "to_float", "to_integer"]
+__all__ = ["BOOL", "INTEGRAL", "default_float", "promote", "promote_numbers", "promote_to_float", "result_type",
+           "result_type_of", "to_float", "to_integer"]

@@ -183,7 +183,7 @@ def fits(array: np.ndarray, *operands) -> bool:
         if other is not array and (other.base is not None or array.base is not None):
             check_no_partial_overlap(array, other)
         if other.ndim and other.shape != shape and (other.ndim > len(shape) or any(
-                n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape)))):
+                n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape), strict=False))):
             return False
     return True
 

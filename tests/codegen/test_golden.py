@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.render import render
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import gradloom
 from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.derivative_model import DifferentiableFunction
-
-import gradloom
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +45,8 @@ class Operator:
         return self.joined.strategy in ("formula", "composition")
 
     def completed(self, args, kwargs):
-        """(args, kwargs) with the defaults of the schema for what they leave out: a wrapper behind overloads has none."""
+        """(args, kwargs) with the defaults of the schema for what they leave out: a wrapper behind overloads has none.
+        """
         args, kwargs = list(args), dict(kwargs)
         for position, argument in enumerate(self.schema.inputs):
             name = argument.python_name

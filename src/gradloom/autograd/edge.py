@@ -20,7 +20,7 @@ from weakref import ref
 from .node import NO_EDGE, AccumulateGrad
 
 # The edge of a tensor that requires grad without leading anywhere; an object of its own, unlike any constant.
-DEAD_EDGE = tuple([None, 0])
+DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
 
 
 def gradient_edge(tensor):

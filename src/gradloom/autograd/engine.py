@@ -170,7 +170,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 outputs = hook_calls.after(node, hooks, outputs, grads)
             if not keep_graph:
                 node.release_variables()
-            for (following, nr), grad in zip(node.next_edges, outputs):
+            for (following, nr), grad in zip(node.next_edges, outputs, strict=False):
                 if following is None:
                     continue
                 metadata = following.input_metadata

@@ -125,7 +125,8 @@ def set_tangent(tensor, tangent) -> None:
 
 
 def _laid_out_like(tangent, strides):
-    """The tangent with its dimensions in the order that its tensor's have in memory, so that a view of the tensor is one
+    """The tangent with its dimensions in the order that its tensor's have in memory, so that a view of the tensor is
+    one
     of the tangent, too."""
     order = sorted(range(len(strides)), key=lambda d: -strides[d])
     inverse = sorted(range(len(strides)), key=order.__getitem__)
@@ -171,7 +172,8 @@ def update_tangent(tensor, tangent) -> None:
 
 
 def _tangent_through_base(tensor):
-    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros."""
+    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros.
+    """
     import numpy as np
 
     from ..storage import offset_in_elements

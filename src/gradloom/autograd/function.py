@@ -96,8 +96,8 @@ class _CustomNode(FunctionCtx, Node):
         function = self._function
         backward, vjp = function.backward, function.vjp
         if backward is not Function.backward and vjp is not Function.vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
-                               "only implement one of them.")
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                               "should only implement one of them.")
         call = vjp if vjp is not Function.vjp else backward
         if self.materialize_grads:
             grads = [_zeros(self.input_metadata, i) if g is None else g for i, g in enumerate(grads)]
@@ -153,8 +153,8 @@ class Function(metaclass=_FunctionMeta):
                       "raise an error in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-                           "autograd function with static forward method. (Example: "
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
+                           "new-style autograd function with static forward method. (Example: "
                            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
 
     @staticmethod

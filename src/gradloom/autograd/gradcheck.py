@@ -104,9 +104,9 @@ class _Check:
                           "complex. ", stacklevel=4)
         array = x._array
         if array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                               "non-overlapping to be able to compute the numerical gradients correctly. You should "
-                               "call .contiguous on the input before passing it to gradcheck.")
+            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
+                               "are non-overlapping to be able to compute the numerical gradients correctly. You "
+                               "should call .contiguous on the input before passing it to gradcheck.")
 
     def outputs(self) -> list:
         """The differentiable outputs, with their history."""

@@ -53,6 +53,8 @@ def sum_to(tensor, shape):
     """Sum out the dimensions along which a tensor of `shape` was broadcast to `tensor`'s shape."""
     found = tensor._array.shape
     leading = len(found) - len(shape)
-    dims = tuple(range(leading)) + tuple([i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1])
+    dims = tuple(range(leading)) + tuple(
+        [i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1]
+    )
     out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
     return _operators.reshape(out, tuple(shape)) if leading else out

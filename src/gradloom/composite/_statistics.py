@@ -53,8 +53,8 @@ def _check_weights(name, weights, n, kinds, what):
     if weights is None:
         return
     if weights.dim() > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.dim()} "
-                           "dimensions")
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                           f"{weights.dim()} dimensions")
     if weights._array.dtype.kind not in kinds:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with "
                            f"{scalar_type_name(weights.dtype)} dtype")

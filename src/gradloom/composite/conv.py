@@ -9,8 +9,8 @@ from .. import _operators as ops
 
 def _check_rank(dims, name, input):
     if input.dim() not in (dims + 1, dims + 2):
-        raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input of "
-                           f"size: {list(input.shape)}")
+        raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {name}, but got input "
+                           f"of size: {list(input.shape)}")
 
 
 def _general(dims, name, input, call):

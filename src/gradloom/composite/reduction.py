@@ -10,7 +10,7 @@ from ..kernels._histograms import histogramdd_edges
 from ..return_types import result_class
 from ._statistics import corrcoef, cov, gradient, gradient_along  # noqa: F401
 
-# --- variance: `unbiased` is a correction of one ------------------------------------------------------------------------
+# --- variance: `unbiased` is a correction of one ---------------------------------------------------------------------
 
 
 def var(self, unbiased):
@@ -53,7 +53,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
     return ops.std_mean_correction(self, dim, int(unbiased), keepdim)
 
 
-# --- sums, norms, distances ----------------------------------------------------------------------------------------------
+# --- sums, norms, distances ------------------------------------------------------------------------------------------
 
 
 def nanmean(self, dim, keepdim, dtype):
@@ -105,7 +105,7 @@ def cdist(x1, x2, p, compute_mode):
     return ops._cdist_forward(x1, x2, p, compute_mode)
 
 
-# --- differences and integrals --------------------------------------------------------------------------------------------
+# --- differences and integrals ---------------------------------------------------------------------------------------
 
 
 def diff(self, n, dim, prepend, append):
@@ -185,7 +185,7 @@ def _spacing(y, x, dim):
     return late - early
 
 
-# --- quantiles ---------------------------------------------------------------------------------------------------------------
+# --- quantiles -------------------------------------------------------------------------------------------------------
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -266,11 +266,11 @@ def _check_quantile(self, q, interpolation, is_tensor):
     elif not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-                           f"{interpolation}")
+        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
+                           f"got {interpolation}")
 
 
-# --- histograms of several dimensions: their results are a Tensor and a list -------------------------------------------------
+# --- histograms of several dimensions: their results are a Tensor and a list -----------------------------------------
 
 _HISTOGRAMDD = result_class("histogramdd", ("hist", "bin_edges"))
 

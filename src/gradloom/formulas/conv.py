@@ -54,8 +54,8 @@ def convolution_double_backward(ggi, ggw, ggb, grad_output, input, weight, strid
     return gg, gi, gw
 
 
-def convolution_backward_jvp(grad_p, grad_t, input_p, input_t, weight_p, weight_t, stride, padding, dilation, transposed,
-                             output_padding, groups, mask):
+def convolution_backward_jvp(grad_p, grad_t, input_p, input_t, weight_p, weight_t, stride, padding, dilation,
+                             transposed, output_padding, groups, mask):
     """I(g', w) + I(g, w'), W(g', x) + W(g, x') and the sum of g' over all but the channels."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     gi = gw = gb = None

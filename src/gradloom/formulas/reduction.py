@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import inf
 
 from .. import _operators as ops
-from ._reduced import count, dot, real, restored, wrapped
 from ._recurrence import padded, recurrence, reversed_recurrence
+from ._reduced import count, dot, real, restored, wrapped
 
 # --- sums and means ---------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def trace_backward(grad, sizes):
     return ops.eye(sizes[0], sizes[1], dtype=grad.dtype) * grad
 
 
-# --- products ----------------------------------------------------------------------------------------------------------
+# --- products --------------------------------------------------------------------------------------------------------
 
 
 def prod_backward(grad, self, result, dim=None, keepdim=False):
@@ -83,7 +83,7 @@ def _products_before(x, dim):
     return padded(ops.cumprod(ops.narrow(x, dim, 0, n - 1), dim), dim, 1, front=True)
 
 
-# --- variance -----------------------------------------------------------------------------------------------------------
+# --- variance --------------------------------------------------------------------------------------------------------
 
 
 def var_backward(grad, self, dim, correction, keepdim):
@@ -138,7 +138,7 @@ def _added(first, second):
     return second if first is None else first if second is None else first + second
 
 
-# --- extrema -------------------------------------------------------------------------------------------------------------
+# --- extrema ---------------------------------------------------------------------------------------------------------
 
 
 def amaxmin_backward(grad, self, result, dim, keepdim):
@@ -190,14 +190,14 @@ def gather_with_keepdimed_indices(self, dim, indices, keepdim):
     return ops.squeeze(ops.gather(self, dim, ops.unsqueeze(indices, dim)), dim)
 
 
-# --- norms --------------------------------------------------------------------------------------------------------------
+# --- norms -----------------------------------------------------------------------------------------------------------
 
 
 def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     """d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
 
-    None for p = 0: that norm is constant almost everywhere. The subgradient 0 is taken where the norm is zero, and the even distribution among the elements of greatest
-    (least) magnitude for p = inf (-inf).
+    None for p = 0: that norm is constant almost everywhere. The subgradient 0 is taken where the norm is zero, and the
+    even distribution among the elements of greatest (least) magnitude for p = inf (-inf).
     """
     if p is None:
         p = 2
@@ -285,7 +285,7 @@ def logsumexp_jvp(self, self_t, result, dim, keepdim):
     return ops.sum(product, dim, keepdim) if product.dim() else product
 
 
-# --- running results ----------------------------------------------------------------------------------------------------
+# --- running results -------------------------------------------------------------------------------------------------
 
 
 def cumsum_backward(grad, dim):

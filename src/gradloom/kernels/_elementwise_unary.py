@@ -94,7 +94,7 @@ def frac(self):
     return np.subtract(self, np.trunc(self))
 
 
-# --- logarithms, angles and exponents -----------------------------------------------------------------------------------
+# --- logarithms, angles and exponents --------------------------------------------------------------------------------
 
 
 def log1p(self):

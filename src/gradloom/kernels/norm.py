@@ -11,8 +11,20 @@ from math import prod
 import numpy as np
 
 from ._standardize import (
-    cast, channel_dot, channel_sum, column_sum, from_channels, inverse_deviation, is_channels_last, project, row_blocks,
-    row_dot, standardize_rows, to_channels, work_dtype)
+    cast,
+    channel_dot,
+    channel_sum,
+    column_sum,
+    from_channels,
+    inverse_deviation,
+    is_channels_last,
+    project,
+    row_blocks,
+    row_dot,
+    standardize_rows,
+    to_channels,
+    work_dtype,
+)
 
 
 def _stored(input, *parameters):

@@ -11,8 +11,22 @@ from ._axes import axes, cast, count
 from ._cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp  # noqa: F401
 from ._distances import cdist, dist  # noqa: F401
 from ._extrema import (  # noqa: F401
-    amax, amin, aminmax, argmax, argmin, kthvalue, max, max_dim, median, median_dim, min, min_dim, mode, nanmedian,
-    nanmedian_dim)
+    amax,
+    amin,
+    aminmax,
+    argmax,
+    argmin,
+    kthvalue,
+    max,
+    max_dim,
+    median,
+    median_dim,
+    min,
+    min_dim,
+    mode,
+    nanmedian,
+    nanmedian_dim,
+)
 from ._histograms import bincount, histc, histogram, histogram_of_bins  # noqa: F401
 from ._norms import norm, norm_dim, renorm, vector_norm  # noqa: F401
 from ._precision import is_half

@@ -43,7 +43,7 @@ def unary(*more):
 X, Y = tensor(0.3, -1.2, 2.5), tensor(1.1, 0.7, -0.4)
 MATRIX = gradloom.from_numpy(np.arange(6.0).reshape(2, 3) - 2.4)
 Z, W = complex_tensor(), complex_tensor(1)
-I, J = integers(5, -3, 12), integers(3, 6, -8)
+I, J = integers(5, -3, 12), integers(3, 6, -8)  # noqa: E741
 SHIFTS, SHIFT = integers(1, 0, 3), gradloom.tensor(4)
 NUMBER = gradloom.tensor(1.3, dtype=gradloom.float64)
 BOOLS = gradloom.tensor([[True, False, True], [False, False, True]])
@@ -74,8 +74,8 @@ SAMPLES = {
     "lerp.Scalar": calls((X, Y, 0.3), (X, Y, 0.8), (MATRIX, X, 0.5), (Z, W, 0.3 + 0.2j)),
     "lerp.Tensor": calls((X, Y, tensor(0.1, 0.6, 2.0)), (MATRIX, X, Y), (Z, W, W)),
     **{name: unary() for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh",
-                                  "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal",
-                                  "sigmoid", "sinc", "sgn")},
+                                  "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
+                                  "reciprocal", "sigmoid", "sinc", "sgn")},
     "acosh": calls((tensor(1.2, 2.5, 3.0),), (Z,)),
     "abs": unary(MATRIX),
     "neg": unary(MATRIX),

@@ -19,7 +19,8 @@ def max_pool(dims):
     def make():
         for kernel, stride, padding, dilation, ceil in ((2, (), 0, 1, False), (3, 2, 1, 1, True), (2, 1, 0, 2, False)):
             stride = (stride,) * dims if stride else ()
-            yield (spread(1, 2, *SIZES[dims]), (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims, ceil), {}
+            yield (spread(1, 2, *SIZES[dims]), (kernel,) * dims, stride, (padding,) * dims, (dilation,) * dims,
+                   ceil), {}
     return make
 
 
@@ -73,7 +74,9 @@ def unpool(dims):
     def make():
         small = (2,) * dims
         settings = (small, small, (0,) * dims, (1,) * dims, False)
-        out, indices = getattr(gradloom._operators, f"max_pool{dims}d_with_indices")(spread(1, 1, *(4,) * dims), *settings)
+        out, indices = getattr(gradloom._operators, f"max_pool{dims}d_with_indices")(
+            spread(1, 1, *(4,) * dims), *settings
+        )
         yield (out, indices, (4,) * dims, *((small, (0,) * dims) if dims == 3 else ())), {}
     return make
 
