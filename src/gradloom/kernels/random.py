@@ -220,6 +220,8 @@ def native_dropout(input, p, train):
 def native_dropout_backward(grad_output, mask, scale):
     """grad_output * mask * scale."""
     result = grad_output * mask
+    if result.dtype.kind in "iub":
+        result = result.astype(default.numpy_float)
     result *= result.dtype.type(scale)
     return result
 
