@@ -69,11 +69,12 @@ class Sample:
 
 
 def differentiable_names(operator):
-    """The arguments with a formula; None where composition decides."""
+    """The arguments with a derivative; None where composition decides."""
     info = operator.joined.info
     if operator.joined.strategy == "composition" or info is None:
         return None
-    return {i.name for i in info.inputs}
+    missing = {name for d in info.derivatives if d.not_implemented is not None for name in d.inputs}
+    return {i.name for i in info.inputs} - missing
 
 
 def check_first_order(sample) -> None:

@@ -1,0 +1,35 @@
+"""Special functions under their second names in the special namespace."""
+
+from __future__ import annotations
+
+from .. import _operators as ops
+
+
+def _alias(name):
+    def call(*args):
+        return getattr(ops, name)(*args)
+    call.__name__ = name
+    return call
+
+
+exp2, expm1, log1p, xlogy = _alias("exp2"), _alias("expm1"), _alias("log1p"), _alias("xlogy")
+erf, erfc, erfinv = _alias("erf"), _alias("erfc"), _alias("erfinv")
+expit, logit, sinc = _alias("sigmoid"), _alias("logit"), _alias("sinc")
+psi, digamma, gammaln, polygamma = _alias("digamma"), _alias("digamma"), _alias("lgamma"), _alias("polygamma")
+multigammaln = _alias("mvlgamma")
+
+
+def round(self, decimals=0):
+    """To the nearest number with so many decimals."""
+    return ops.round(self, decimals=decimals) if decimals else ops.round(self)
+
+
+def ndtr(self):
+    """The distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2, by erfc in the tail.
+
+    Raises:
+        RuntimeError: for complex numbers.
+    """
+    scaled = self * 0.7071067811865476
+    tail = ops.erfc(ops.abs(scaled)) / 2
+    return ops.where(scaled < -1, tail, ops.where(scaled > 1, 1 - tail, (1 + ops.erf(scaled)) / 2))
