@@ -124,8 +124,8 @@ def _checked(self, dim, index, original=0) -> int:
     """A position along `dim`, if it is in range; `original` is what the dimension was before the parts on its left."""
     shape = self._array.shape
     if not shape:
-        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                         "convert a 0-dim tensor to a number")
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+                         "to convert a 0-dim tensor to a number")
     n = shape[dim]
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {original} with size {n}")
@@ -328,7 +328,7 @@ def unravel_index(indices, shape):
     for n in reversed(sizes):
         out.append(ops.remainder(ops.floor_divide(indices, step), n))
         step *= n
-    return tuple(out[::-1])
+    return tuple(ops.unbind(ops.stack(out[::-1], -1), -1)) if out else ()
 
 
 def bind(cls) -> None:

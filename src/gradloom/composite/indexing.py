@@ -18,8 +18,8 @@ def take_along_dim(self, indices, dim):
     if dim is None:
         self, indices, dim = ops.reshape(self, (-1,)), ops.reshape(indices, (-1,)), 0
     elif self.dim() != indices.dim():
-        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-                           f"{self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
+        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
+                           f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices")
     else:
         from ..kernels._dims import wrap_dim
         axis = wrap_dim(dim, self.dim())

@@ -194,8 +194,8 @@ def embedding_bag_jvp(weight_t, factors_t, weight, factors, indices, offsets, mo
     elements that they come from."""
     if mode == _MAX:
         return ops.masked_fill(ops.gather(weight_t, 0, places), ops.unsqueeze(ops.eq(sizes, 0), -1), 0)
-    out = ops._embedding_bag(weight_t, indices, offsets, False, mode, False, factors, include_last_offset, padding_idx)[0]
+    rest = include_last_offset, padding_idx
+    out = ops._embedding_bag(weight_t, indices, offsets, False, mode, False, factors, *rest)[0]
     if factors_t is None:
         return out
-    return out + ops._embedding_bag(weight, indices, offsets, False, mode, False, factors_t, include_last_offset,
-                                    padding_idx)[0]
+    return out + ops._embedding_bag(weight, indices, offsets, False, mode, False, factors_t, *rest)[0]

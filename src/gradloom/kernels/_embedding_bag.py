@@ -21,8 +21,8 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, 
         padding_idx: a row that takes no part; -1 for none.
 
     Returns:
-        (bags, features); the bag of each index; how many rows each bag has (zeros for sums); and for maxima the row that
-        each comes from (otherwise the sizes again).
+        (bags, features); the bag of each index; how many rows each bag has (zeros for sums); and for maxima the row
+        that each comes from (otherwise the sizes again).
 
     Raises:
         RuntimeError: for indices or offsets of another dtype or out of range, and a weight that is no matrix.
@@ -75,12 +75,12 @@ def _check(weight, indices, offsets):
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if offsets.size and offsets[0]:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position "
-                           f"0. However, got {offsets[0]}")
+        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                           f"position 0. However, got {offsets[0]}")
     if offsets.size and offsets[-1] > indices.size:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {indices.size} but got offsets[-1] of "
                            f"{offsets[-1]}")
     outside = np.flatnonzero((indices < 0) | (indices >= weight.shape[0]))
     if outside.size:
-        raise RuntimeError(f"Index {outside[0]} of input takes value {indices[outside[0]]} which is not in the valid range "
-                           f"[0, {weight.shape[0]})")
+        raise RuntimeError(f"Index {outside[0]} of input takes value {indices[outside[0]]} which is not in the valid "
+                           f"range [0, {weight.shape[0]})")

@@ -64,8 +64,8 @@ def _check_shapes(name, self, axis, index, src):
     if name == "gather":
         if too_large:
             i = next(i for i, (n, m) in enumerate(zip(shape, ours, strict=True)) if i != axis and n > m)
-            raise RuntimeError(f"Size does not match at dimension {i} expected index {list(shape)} to be no larger than "
-                               f"self {list(ours)} apart from dimension {axis}")
+            raise RuntimeError(f"Size does not match at dimension {i} expected index {list(shape)} to be no larger "
+                               f"than self {list(ours)} apart from dimension {axis}")
     elif too_large or src is not None and any(n > m for n, m in zip(shape, src.shape or (1,), strict=True)):
         beyond = "" if src is None else f" and to be no larger size than src {list(src.shape)}"
         raise RuntimeError(f"Expected index {list(shape)} to be no larger than self {list(ours)} apart from dimension "

@@ -45,8 +45,8 @@ def index_add_(self, dim, index, source, alpha=1):
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the same "
-                           "scalar type")
+        raise RuntimeError(f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
+                           "same scalar type")
     places = index.reshape(-1)
     rows, values = _rows(writable(self), axis), _rows(source, axis)
     check_range(places, rows.shape[0], axis)
@@ -78,8 +78,8 @@ def _check_vector(name, self, axis, index, source):
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index)}")
     count = source.shape[axis] if source.ndim > axis else 1
     if index.size != count:
-        raise RuntimeError(f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for "
-                           f"dim: {axis}")
+        raise RuntimeError(f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
+                           f"for dim: {axis}")
 
 
 def index_copy(self, dim, index, source):
@@ -103,8 +103,8 @@ def index_copy_(self, dim, index, source):
         raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
                            f"{type_name(self)} and (source) {type_name(source)}")
     if source.ndim and self.ndim and source.ndim != self.ndim:
-        raise IndexError(f"index_copy_(): When source and destination are not scalars, their dimensionality must match. "
-                         f"Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
+        raise IndexError(f"index_copy_(): When source and destination are not scalars, their dimensionality must "
+                         f"match. Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
     if not source.ndim and index.size != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
     rows, values = _rows(writable(self), axis), _rows(source, axis if source.ndim else 0)

@@ -66,7 +66,7 @@ def _key(self, indices):
         IndexError: for other dtypes, too many dimensions, and masks of another shape.
     """
     key, dim = [], 0
-    for position, found in enumerate(indices):
+    for found in indices:
         if found is None:
             key.append(_every)
             dim += 1
@@ -81,9 +81,9 @@ def _key(self, indices):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if found.dtype.kind == "b":
             if found.shape != self.shape[dim:dim + found.ndim]:
-                raise IndexError(f"The shape of the mask {list(found.shape)} at index "
-                                 f"{_differing(found.shape, self.shape[dim:])} does not match the shape of the indexed "
-                                 f"tensor {list(self.shape)} at index {dim + _differing(found.shape, self.shape[dim:])}")
+                at = _differing(found.shape, self.shape[dim:])
+                raise IndexError(f"The shape of the mask {list(found.shape)} at index {at} does not match the shape of "
+                                 f"the indexed tensor {list(self.shape)} at index {dim + at}")
             dim += found.ndim
         else:
             dim += 1

@@ -46,13 +46,13 @@ def bucketize(self, boundaries, out_int32=False, right=False):
 
 def _check_shapes(name, sequence, values, sorter):
     if not sequence.ndim:
-        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-                           f"boundaries tensor dim(0) and input value's dim({values.ndim}) numel({values.size})"
-                           if not values.ndim else f"{name}: boundaries tensor should have positive dimension, but got 0 "
-                           "dimension")
+        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+                           f"got boundaries tensor dim(0) and input value's dim({values.ndim}) numel({values.size})"
+                           if not values.ndim else f"{name}: boundaries tensor should have positive dimension, but got "
+                           "0 dimension")
     if not values.ndim and sequence.ndim != 1:
-        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-                           f"boundaries tensor dim({sequence.ndim}) and input value's dim({values.ndim}) "
+        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1, but we "
+                           f"got boundaries tensor dim({sequence.ndim}) and input value's dim({values.ndim}) "
                            f"numel({values.size})")
     if sequence.ndim != 1 and sequence.shape[:-1] != values.shape[:-1]:
         raise RuntimeError(f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
