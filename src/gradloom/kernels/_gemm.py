@@ -14,7 +14,7 @@ import numpy as np
 
 from gradloom.kernels import _threads
 
-_SMALL = 1 << 19  # multiplications: up to here OpenBLAS itself uses one thread
+SMALL = 1 << 19  # multiplications: up to here OpenBLAS itself uses one thread
 _LARGE = 1 << 22  # from here on a share of the work takes much longer than waking a thread
 
 
@@ -23,7 +23,7 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     threads."""
     columns = b.shape[-1] if b.ndim > 1 else 1
     work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
-    if work <= _SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":
+    if work <= SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":
         return np.matmul(a, b, out=out)
     if work < _LARGE or min(a.ndim, b.ndim) < 2 or _threads.get_num_threads() == 1:
         with _threads.single_threaded_blas():

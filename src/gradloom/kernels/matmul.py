@@ -2,7 +2,7 @@
 
 Note [Products]
 Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass
-a transposed one by its strides. Two things are done for them here. Halves are multiplied in float32 and
+a transposed one by its strides; large ones go there in shares, by _gemm.py. Two things are done for them here. Halves are multiplied in float32 and
 rounded once at the end. A batch in which neither of the last two dimensions is contiguous is copied first:
 `np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
+from . import _gemm
 from ._precision import is_half, widen
 from ._refuse import not_implemented
 
@@ -245,12 +246,14 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     half = is_half(dtype)
     if half:
         a, b = widen(a), widen(b)
-    if b.ndim < 3:
+    if b.ndim < 3 and a.size * b.shape[-1] <= _gemm.SMALL:
         found = np.dot(a, b)
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
     else:
-        found = np.matmul(_for_blas(a), _for_blas(b))
+        found = _gemm.matmul(_for_blas(a), _for_blas(b))
+        if found.__class__ is not np.ndarray:
+            found = np.asarray(found)
     return found.astype(dtype) if half and not keep_wide else found
 
 
@@ -322,6 +325,8 @@ def check_batches(batch1: np.ndarray, batch2: np.ndarray) -> None:
 
 def _for_blas(a: np.ndarray) -> np.ndarray:
     """`a`, or a copy if neither of its last two dimensions has a stride of one element."""
+    if a.ndim < 2:
+        return a
     item = a.itemsize
     rows, columns = a.strides[-2:]
     if (columns == item and rows >= item and rows % item == 0) or (
