@@ -2199,6 +2199,63 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     return result
 
 
+def special_i0(input, *, out=None):
+    """special_i0(Tensor self) -> Tensor"""
+    try:
+        self_ = input._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SPECIAL_I0(input, out=out)
+    if out is not None:
+        return write_out(special_i0, (input,), out)
+    return composite_special.i0(input)
+
+
+_SPECIAL_I0 = GuardedOverload("special_i0", ((
+    'special_i0(Tensor self, *, Tensor? out=None)',
+    special_i0,
+),))
+
+
+def special_gammainc(input, other, *, out=None):
+    """special_gammainc(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SPECIAL_GAMMAINC(input, other, out=out)
+    if out is not None:
+        return write_out(special_gammainc, (input, other), out)
+    return composite_special.gammainc(input, other)
+
+
+_SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
+    'special_gammainc(Tensor self, Tensor other, *, Tensor? out=None)',
+    special_gammainc,
+),))
+
+
+def special_gammaincc(input, other, *, out=None):
+    """special_gammaincc(Tensor self, Tensor other) -> Tensor"""
+    try:
+        self_, other_ = input._array, other._array
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _SPECIAL_GAMMAINCC(input, other, out=out)
+    if out is not None:
+        return write_out(special_gammaincc, (input, other), out)
+    return composite_special.gammaincc(input, other)
+
+
+_SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
+    'special_gammaincc(Tensor self, Tensor other, *, Tensor? out=None)',
+    special_gammaincc,
+),))
+
+
 def special_exp2(input, *, out=None):
     """special_exp2(Tensor self) -> Tensor"""
     try:

@@ -172,7 +172,7 @@ def fits(array: np.ndarray, *operands) -> bool:
     kind = array.dtype
     if kind.kind not in "fc" or 0 in array.strides:
         return False
-    shape = array.shape
+    shape, whole = array.shape, array.base is None
     for other in operands:
         if other.__class__ is not np.ndarray:
             if other.__class__ is complex and kind.kind != "c":
@@ -180,7 +180,9 @@ def fits(array: np.ndarray, *operands) -> bool:
             continue
         if other.dtype is not kind:
             return False
-        if other is not array and (other.base is not None or array.base is not None):
+        if whole and other.base is None and (other.shape == shape or not other.ndim):
+            continue
+        if other is not array and not (whole and other.base is None):
             check_no_partial_overlap(array, other)
         if other.ndim and other.shape != shape and (other.ndim > len(shape) or any(
                 n != 1 and n != m for n, m in zip(reversed(other.shape), reversed(shape), strict=False))):

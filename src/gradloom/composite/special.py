@@ -12,6 +12,7 @@ def _alias(name):
     return call
 
 
+i0, gammainc, gammaincc = _alias("i0"), _alias("igamma"), _alias("igammac")
 exp2, expm1, log1p, xlogy = _alias("exp2"), _alias("expm1"), _alias("log1p"), _alias("xlogy")
 erf, erfc, erfinv = _alias("erf"), _alias("erfc"), _alias("erfinv")
 expit, logit, sinc = _alias("sigmoid"), _alias("logit"), _alias("sinc")

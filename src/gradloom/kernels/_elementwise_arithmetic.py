@@ -112,13 +112,8 @@ def _div_trunc(self, other):
 def remainder(self, other):
     """The remainder of a division that rounds down: it has the sign of `other`."""
     refuse("remainder_cpu", self, "bc")
-    if self.dtype.kind in "iu":
-        check_divisor(other)
-        return np.remainder(self, other)
-    # NumPy's remainder of floats takes twice as long as this correction
-    found = np.asarray(shared(np.fmod, self, other))
-    wrong = np.logical_and(found, np.not_equal(np.signbit(found), np.signbit(other)))
-    return np.add(found, other, out=found, where=wrong)
+    check_divisor(other)
+    return shared(np.remainder, self, other)
 
 
 def fmod(self, other):

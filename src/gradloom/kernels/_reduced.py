@@ -70,9 +70,12 @@ def in_range(value, array: np.ndarray) -> np.ndarray:
 
 def own(result, *others):
     """An array for `out=`: a temporary result itself, if it is an array in which that and `others` have room."""
-    if result.__class__ is np.ndarray and all(x.shape == result.shape or not x.ndim for x in others):
-        return result
-    return None
+    if result.__class__ is not np.ndarray:
+        return None
+    for other in others:
+        if other.ndim and other.shape != result.shape:
+            return None
+    return result
 
 
 def shared(ufunc, first, *rest):
