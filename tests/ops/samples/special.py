@@ -18,7 +18,12 @@ def calls(*samples):
 
 ORDERS, POINTS = tensor(1.5, 2.5, 4.0), tensor(0.4, 1.3, 2.2)
 
+# the incomplete gamma functions have no derivative with respect to the first input, which integers do not ask for
+INTEGERS = gradloom.tensor([1, 2, 4])
+
 SAMPLES = {
+    "special_gammainc": calls((INTEGERS, POINTS)),
+    "special_gammaincc": calls((INTEGERS, POINTS)),
     "special_zeta": calls((ORDERS, POINTS), (ORDERS[:1], POINTS)),
     "special_zeta.self_scalar": calls((2.5, POINTS)),
     "special_zeta.other_scalar": calls((ORDERS, 1.3)),
