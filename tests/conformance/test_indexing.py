@@ -17,8 +17,10 @@ c[[0.5]]  c[:, L.tensor(1)]  c[(0, 1),]  c[[0, 1], L.tensor(True)]  c[[slice(0, 
 c[[L.tensor(1), L.tensor(0)]]  c[L.tensor([True, False]), :, L.tensor([0, 1])]  c[L.ones(2, 3) > 0, 0]
 c[L.ones(2, 3) > 0, 1:3]  c[True, False]  c[[True, 0]]  c[True, 0]  c[[None, 0]]
 c[0:5, 0]  c[0:1, :, 0]  c[[[[0, 1]]]]  c[[0, [1, 2]]]  x[B]  x[L.tensor([0, 2]), L.tensor([1, 3])]  x[:, [3, 0, 0]]
-x.masked_fill(x > 0, 1)  x.masked_fill(x > 0, s)  x.gather(0, I[:1] % 3)  x.gather(1, I % 4)  x.index_select(0, I[0] % 3)
-x.scatter(0, I[:1] % 3, x)  x.scatter(1, I % 4, 2)  x.scatter_add(0, I % 3, x)  x.take(I % 5)  x.take_along_dim(I % 3, 0)
+x.masked_fill(x > 0, 1)  x.masked_fill(x > 0, s)  x.gather(0, I[:1] % 3)  x.gather(1, I % 4)
+x.index_select(0, I[0] % 3)
+x.scatter(0, I[:1] % 3, x)  x.scatter(1, I % 4, 2)  x.scatter_add(0, I % 3, x)
+x.take(I % 5)  x.take_along_dim(I % 3, 0)
 x.index_add(0, I[0, :2], x[:2], alpha=2)  x.index_copy(0, I[0, :2], x[:2])  x.index_fill(1, I[0, :2], 3)
 x.index_fill(1, I[0, :2], s)  x.index_put((I[0, :2],), v)  x.index_reduce(0, I[0, :2], x[:2], "mean")
 x.masked_select(x > 0)  x.masked_scatter(x > 0, x)  x.put(I[0], v)  x.scatter_reduce(0, I % 3, x, "amax")

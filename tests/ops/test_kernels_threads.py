@@ -132,7 +132,7 @@ def test_set_num_threads_refuses(count):
     ],
 )
 def test_matmul(threads, left, right, dtype, monkeypatch):
-    monkeypatch.setattr(_gemm, "_SMALL", 1 << 8)
+    monkeypatch.setattr(_gemm, "SMALL", 1 << 8)
     monkeypatch.setattr(_gemm, "_LARGE", 1 << 12)
     random = np.random.default_rng(0)
     a, b = ((random.standard_normal(shape) * 4).astype(dtype) for shape in (left, right))

@@ -173,8 +173,8 @@ def batch_norm_double_backward(grads, grad_out, x, weight, running_mean, running
     return _double_backward(_channels(x, training), grad_out, x, weight, grads, *used, mask)
 
 
-def batch_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, running_mean, running_var, mean, rstd, training, eps,
-                            mask):
+def batch_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, running_mean, running_var, mean, rstd, training,
+                            eps, mask):
     """The tangents of native_batch_norm_backward."""
     used = _statistics(training, eps, running_mean, running_var, mean, rstd)
     return _backward_jvp(_channels(x, training), grad, grad_t, x, x_t, weight, weight_t, *used, mask)
@@ -202,7 +202,7 @@ def layer_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, 
     return _backward_jvp(_last(x, normalized_shape), grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask)
 
 
-# --- groups of channels -------------------------------------------------------------------------------------------------
+# --- groups of channels ----------------------------------------------------------------------------------------------
 
 def _groups(N, C, HxW, group):
     return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1))

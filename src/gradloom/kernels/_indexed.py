@@ -15,14 +15,14 @@ def index(self, indices):
     key = _key(self, indices)
     try:
         if len(key) and key[-1].__class__ is np.ndarray and key[-1].dtype.kind != "b" and self.flags.c_contiguous and (
-                all([k is _every for k in key[:-1]])):
+                all(k is _every for k in key[:-1])):
             return self.take(key[-1], axis=len(key) - 1)
         out = self[tuple(key)]
     except IndexError:
         raise _explained(self, key) from None
     if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
         return np.array(out)
-    if out.flags.c_contiguous or any([a < b for a, b in zip(self.strides, self.strides[1:])]):
+    if out.flags.c_contiguous or any(a < b for a, b in zip(self.strides, self.strides[1:], strict=False)):
         return out
     return np.ascontiguousarray(out)
 
@@ -46,7 +46,7 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
     if np.may_share_memory(self, values):
         values = values.copy()
     try:
-        if accumulate and any([k.__class__ is np.ndarray and k.dtype.kind != "b" for k in key]):
+        if accumulate and any(k.__class__ is np.ndarray and k.dtype.kind != "b" for k in key):
             _accumulate(self, key, values)
         elif accumulate:
             self[tuple(key)] += values

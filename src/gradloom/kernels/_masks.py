@@ -10,8 +10,8 @@ from ._numbers import number_as
 from ._select import select
 
 _C_NAMES = {"float32": "float", "float64": "double", "uint8": "unsigned char", "int8": "signed char",
-            "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+            "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half",
+            "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
 
 
 def masked_fill(self, mask, value):

@@ -2,9 +2,9 @@
 
 Note [Products]
 Everything ends in `np.dot` or `np.matmul`, which hand float32, float64 and complex matrices to BLAS and pass
-a transposed one by its strides; large ones go there in shares, by _gemm.py. Two things are done for them here. Halves are multiplied in float32 and
-rounded once at the end. A batch in which neither of the last two dimensions is contiguous is copied first:
-`np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
+a transposed one by its strides; large ones go there in shares, by _gemm.py. Two things are done for them here. Halves
+are multiplied in float32 and rounded once at the end. A batch in which neither of the last two dimensions is contiguous
+is copied first: `np.matmul` would fall back to a loop of its own, while `np.dot` copies by itself.
 """
 
 from __future__ import annotations

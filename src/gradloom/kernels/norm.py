@@ -194,7 +194,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
             cast(grad_weight, stored).reshape(normalized_shape) if output_mask[1] else None, grad_bias)
 
 
-# --- groups of channels -------------------------------------------------------------------------------------------------
+# --- groups of channels ----------------------------------------------------------------------------------------------
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """Each of `group` groups of the C channels of (N, C, *), with HxW positions, standardised.

@@ -95,6 +95,7 @@ SAMPLES = {
     "rms_norm": layers(1e-3, bias=False),
 }
 
-# The backward operators' statistics have no derivative. In evaluation the running statistics are data; composites cannot say that they have no derivative.
+# The backward operators' statistics have no derivative. In evaluation the running statistics are data; composites
+# cannot say that they have no derivative.
 CONSTANT = dict.fromkeys(("batch_norm", "instance_norm"), ("running_mean", "running_var"))
 CONSTANT |= dict.fromkeys(("native_layer_norm_backward", "native_group_norm_backward"), ("mean", "rstd"))
