@@ -5,6 +5,7 @@ Use it as PyTorch: `import gradloom as torch`.
 
 from __future__ import annotations
 
+import gc as _gc
 import warnings as _warnings
 
 # Operators divide by zero and overflow as PyTorch's do: silently. NumPy's warnings about it come from our modules.
@@ -72,7 +73,9 @@ from .tensor import Tensor  # noqa: E402
 
 __version__ = "0.1.0"
 
-_broken = None
+# Nothing that an import makes is garbage: the collector would only walk through it all again and again.
+_broken, _collects = None, _gc.isenabled()
+_gc.disable()
 try:
     globals().update(_bind())
     from .functional import (
@@ -97,6 +100,9 @@ try:
     _bind_reductions(Tensor)
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
+finally:
+    if _collects:
+        _gc.enable()
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal"}
 
