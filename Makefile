@@ -38,7 +38,7 @@ check: $(VENV)/installed ## is generated/ fresh, the code clean (ruff, mypy) and
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
 conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
-	@$(TORCH_VENV)/bin/python -m pytest tests/conformance $(PYTEST_ARGS)
+	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(PYTEST_ARGS)
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
