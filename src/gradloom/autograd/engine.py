@@ -37,7 +37,7 @@ class GraphTask:
         self.create_graph = create_graph
         self.plan = plan
         self.callbacks = []
-        self.pending = None     # node -> [edges left, gradients so far, which of them may be added to in place]
+        self.pending = None     # see `_dependencies`
         self.node = None        # the node that is running
         self.outer = None
 
@@ -101,22 +101,26 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
 
 
 def _dependencies(root) -> dict:
-    """For each node that can be reached from `root`: [how many edges lead to it, its buffer (none yet), -1].
+    """For each node that can be reached from `root`: None if one edge leads to it, else
+    [how many edges do, its buffer (none yet), -1].
 
     The last is the number of the gradient in the buffer that nobody else holds, so that it may be added to in place.
+    Edges that lead nowhere are counted too, under None: that spares a test for each of the others.
     """
-    found: dict = {}
+    found: dict = {None: [0, None, -1]}
     stack = [root]
     pop, push = stack.pop, stack.append
     while stack:
         for node, _ in pop().next_edges:
-            if node is not None:
-                entry = found.get(node)
-                if entry is not None:
-                    entry[0] += 1
+            if node not in found:
+                found[node] = None
+                push(node)
+            else:
+                entry = found[node]
+                if entry is None:
+                    found[node] = [2, None, -1]
                 else:
-                    found[node] = [1, None, -1]
-                    push(node)
+                    entry[0] += 1
     return found
 
 
@@ -169,8 +173,10 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
             if hooks is not None and hooks.post:
                 outputs = hook_calls.after(node, hooks, outputs, grads)
             if not keep_graph:
-                node.release_variables()
-            for (following, nr), grad in zip(node.next_edges, outputs, strict=False):
+                release = node.release_variables
+                if release is not None:
+                    release()
+            for (following, nr), grad in zip(node.next_edges, outputs):  # noqa: B905 (`strict` costs as much again)
                 if following is None:
                     continue
                 metadata = following.input_metadata
@@ -182,14 +188,15 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                                                  node.next_edges.index((following, nr)))
                         array = grad._array
                 entry = pending[following]
-                left = entry[0] = entry[0] - 1
-                held = entry[1]
+                held = None if entry is None else entry[1]
                 if held is None:
                     if len(metadata) == 2:
-                        held = entry[1] = [grad]
+                        held = [grad]
                     else:
-                        held = entry[1] = [None] * (len(metadata) // 2)
+                        held = [None] * (len(metadata) // 2)
                         held[nr] = grad
+                    if entry is not None:
+                        entry[1] = held
                 elif held[nr] is None:
                     held[nr] = grad
                 elif grad is not None:
@@ -198,8 +205,11 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         add(total, array, total)
                     else:
                         accumulate(entry, nr, grad)
-                if left == 0:
-                    entry[1] = None
+                if entry is not None:
+                    entry[0] -= 1
+                    if entry[0] == 0:
+                        entry[1] = entry = None
+                if entry is None:
                     if next_node is None and not ready:
                         next_node, next_grads = following, held
                     else:

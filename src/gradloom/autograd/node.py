@@ -70,8 +70,8 @@ class Node:
     def apply(self, grads):
         raise NotImplementedError(f"{self.name()} has no apply()")
 
-    def release_variables(self):
-        """Drop saved tensors; called after a backward pass without retain_graph."""
+    # A method that drops saved tensors, called after a backward pass without retain_graph, of nodes that have some.
+    release_variables = None
 
     @property
     def next_functions(self):

@@ -297,7 +297,8 @@ class CopySlices(Node):
         return (out if self.next_edges[0][0] is not None else None, *inner[1:])
 
     def release_variables(self):
-        self.fn.release_variables()
+        if self.fn.release_variables is not None:
+            self.fn.release_variables()
 
     def name(self):
         return "torch::autograd::CopySlices"
