@@ -8,8 +8,9 @@ from pathlib import Path
 
 from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.render import render
+from gradloom.tools.verify.operators import Operator, join
 
-from .operators import ROOT, Operator
+ROOT = Path(__file__).parents[2]
 
 
 def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
@@ -38,5 +39,5 @@ def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
         sys.path.remove(str(folder))
         for module in [m for m in sys.modules if m == "planted" or m.startswith("planted.")]:
             del sys.modules[module]
-    return {j.schema.name.base: Operator(j, namespaces.OVERLOADS[j.schema.name.unambiguous])
-            for j in joined if j.variant is None and j.schema.name.base.startswith("planted_")}
+    return {o.schema.name.base: o for o in join(joined, namespaces.OVERLOADS)
+            if o.schema.name.base.startswith("planted_")}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gradloom.autograd.gradcheck import GradcheckError
+from gradloom.tools.verify.checks import Sample, check_first_order, check_second_order, check_variants
+from gradloom.tools.verify.sampler import samples
 
-from .checks import Sample, check_first_order, check_second_order, check_variants, differentiable_names
 from .planted import build
-from .sampler import samples
 
 ENTRIES = """
 - func: planted_sound(Tensor self, Tensor other) -> Tensor
@@ -81,8 +81,7 @@ def planted(tmp_path_factory):
 
 
 def cases(operator):
-    names = differentiable_names(operator)
-    return [Sample(operator, args, kwargs, names) for args, kwargs in samples(operator)]
+    return [Sample(operator, args, kwargs) for args, kwargs in samples(operator)]
 
 
 def check(operator):

@@ -24,12 +24,13 @@ def _tensors(value):
 class Sample:
     """A call whose floating-point tensors have been pulled out, so that they can be given anew."""
 
-    def __init__(self, operator, args, kwargs, differentiable):
+    def __init__(self, operator, args, kwargs):
         self.operator, self.args, self.kwargs = operator, args, kwargs
+        differentiable = operator.differentiable_names
         names = [a.python_name for a in operator.schema.inputs if not a.kwarg_only]
         self.places = []
         for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-            if differentiable is not None and name not in differentiable:
+            if name not in differentiable:
                 continue
             if _is_float(value):
                 self.places.append((name, None))
@@ -68,15 +69,6 @@ class Sample:
         return tuple(outputs)
 
 
-def differentiable_names(operator):
-    """The arguments with a derivative; None where composition decides."""
-    info = operator.joined.info
-    if operator.joined.strategy == "composition" or info is None:
-        return None
-    missing = {name for d in info.derivatives if d.not_implemented is not None for name in d.inputs}
-    return {i.name for i in info.inputs} - missing
-
-
 def check_first_order(sample) -> None:
     """Reverse and forward mode against finite differences, and against undefined gradients."""
     inputs = sample.inputs()
@@ -105,15 +97,14 @@ def _large(sample, inputs) -> bool:
 def check_variants(sample) -> None:
     """The in-place and the out variant against the functional one, in value and in gradient."""
     operator = sample.operator
-    inplace, out = operator.variant("inplace"), operator.variant("out")
     call = _seeded(operator, operator.call)
-    inplace = inplace and _seeded(operator, inplace)
+    inplace = operator.inplace and _seeded(operator, operator.inplace)
     args, kwargs = sample.with_inputs(sample.inputs())
     args = [a.detach() if isinstance(a, gradloom.Tensor) else
             [t if t is None else t.detach() for t in a] if isinstance(a, list) and _tensors(a) else a for a in args]
     kwargs = {k: v.detach() if isinstance(v, gradloom.Tensor) else v for k, v in kwargs.items()}
     expected = call(*args, **kwargs)
-    if out is not None and isinstance(expected, gradloom.Tensor):
+    if operator.has_out and isinstance(expected, gradloom.Tensor):
         target = gradloom.empty((0,), dtype=expected.dtype)
         call(*args, **kwargs, out=target)
         _same(target, expected, "out=")
