@@ -34,6 +34,7 @@ def samples(operator) -> list[Sample]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what some operators tell their users
 @pytest.mark.parametrize("operator", own_operators(), ids=lambda o: o.name)
 def test_operator(operator):
     """Variants, first and second derivatives, both modes."""
