@@ -81,7 +81,7 @@ def analyse_backward(
     for line, formula in formulas.items():
         reason = not_implemented_reason(line, formula)
         if reason is not None:
-            derivatives.append(Derivative(line.of, "", line.word, not_implemented=reason))
+            derivatives.append(Derivative(line.of, "", line.word, not_implemented=reason, place=line.text))
             captures.append(())
             resolved.append(None)
             continue
@@ -126,6 +126,7 @@ def _derivative(
         saved=tuple(c.name for c in captures),
         mask=resolved.first(Role.MASK) is not None and "grad_input_mask" in text,
         retain_variables=resolved.first(Role.FLAG) is not None,
+        place=line.text,
     )
 
 

@@ -103,7 +103,9 @@ class ForwardAnalysis:
             message = f"`{LINEAR}` needs an operator `{functional.name.base}` that writes to nothing"
             raise line.text.error(message, "write the formula out")
         text = linear_call(functional, tangents)
-        return ForwardDerivative(line.of, text, line.word, LINEAR, self.tangents(self.inputs))
+        return ForwardDerivative(
+            line.of, text, line.word, LINEAR, self.tangents(self.inputs), place=line.text
+        )
 
     def element_wise(self, line: FormulaLine) -> ForwardDerivative:
         self.one_output(line, ELEMENT_WISE)
@@ -125,6 +127,7 @@ class ForwardAnalysis:
                 ELEMENT_WISE,
                 self.tangents(self.inputs),
                 not_implemented=source.not_implemented,
+                place=line.text,
             )
         wrong = resolved.first(Role.MASK, Role.FLAG, Role.GRADIENTS) or next(
             (n for n, v in resolved.variables.items() if v.role is Role.GRADIENT and v.name != GRAD), None
@@ -139,6 +142,7 @@ class ForwardAnalysis:
         return ForwardDerivative(
             line.of, text, line.word, ELEMENT_WISE, self.tangents(self.inputs),
             primals=(name,) if name in used else (), results=resolved.names(Role.RESULT),
+            place=line.text,
         )  # fmt: skip
 
     # Explicit formulas
@@ -148,7 +152,9 @@ class ForwardAnalysis:
         reason = not_implemented_reason(line, formula)
         if reason is not None:
             tangents = self.tangents(self.inputs)
-            return ForwardDerivative(line.of, "", line.word, "explicit", tangents, not_implemented=reason)
+            return ForwardDerivative(
+                line.of, "", line.word, "explicit", tangents, not_implemented=reason, place=line.text
+            )
         scope = forward_scope(self.schema, self.outputs, (i.name for i in self.inputs), self.callables)
         try:
             resolved = resolve(formula, scope)
@@ -167,6 +173,7 @@ class ForwardAnalysis:
             line.of, text, " ".join(line.word.split()), "explicit",
             self.tangents([i for i in self.inputs if i.name in used]),
             primals=primals, results=resolved.names(Role.RESULT),
+            place=line.text,
         )  # fmt: skip
 
     def check_arity(self, line: FormulaLine, resolved: Resolved) -> None:

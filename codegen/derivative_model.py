@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .formula_saving import needs
 from .native_functions import NativeFunction, Variant
 from .schema import FunctionSchema, Type
+from .text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class Derivative:
         not_implemented: the reason, if there is no formula.
         mask: whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`.
         retain_variables: whether it uses the flag of that name.
+        place: the formula where it stands in derivatives.yaml.
     """
 
     inputs: tuple[str, ...]
@@ -162,6 +164,7 @@ class Derivative:
     not_implemented: str | None = None
     mask: bool = False
     retain_variables: bool = False
+    place: Text | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,7 @@ class ForwardDerivative:
             kernel.
         writes_in_place: whether the tangent must be written into the tangent of `self`, where that is
             defined.
+        place: the formula where it stands in derivatives.yaml.
     """
 
     outputs: tuple[str, ...]
@@ -213,6 +217,7 @@ class ForwardDerivative:
     not_implemented: str | None = None
     keeps_original: tuple[str, ...] = ()
     writes_in_place: bool = False
+    place: Text | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,7 @@ class DifferentiabilityInfo:
         helpers: (module in gradloom.formulas, function) for each helper of the backward formulas.
         forward_helpers: the same for the forward formulas.
         uses_operators: whether the backward formulas mention the module of operators.
+        place: the entry's `name:` (or the dispatch key of its section) in derivatives.yaml.
     """
 
     name: str
@@ -245,6 +251,7 @@ class DifferentiabilityInfo:
     forward_helpers: tuple[tuple[str, str], ...] = ()
     uses_operators: bool = False
     forward_uses_operators: bool = False
+    place: Text | None = field(default=None, compare=False, repr=False)
 
     @property
     def differentiable_outputs(self) -> tuple[Output, ...]:

@@ -231,6 +231,7 @@ def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> D
         forward_helpers=_helpers(forward.resolved),
         uses_operators=any(d.formula and "ops." in d.formula for d in backward.derivatives),
         forward_uses_operators=forward.uses_operators,
+        place=section.place,
     )
 
 
