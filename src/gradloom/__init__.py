@@ -13,6 +13,11 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.
 
 from . import autograd  # noqa: E402
 from ._bind import bind as _bind  # noqa: E402
+from .autograd.anomaly_mode import (  # noqa: E402
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad,
     inference_mode,

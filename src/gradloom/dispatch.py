@@ -36,8 +36,24 @@ class ThreadState(threading.local):
     saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
     saved_hooks_disabled = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
-    check_nan = True             # anomaly mode: raise on NaN
     modes = ()                   # stack of function and dispatch modes
 
+    def __init__(self):
+        self.flags = _new_threads[0]
+        _threads[threading.get_ident()] = self.__dict__
 
+
+_new_threads = [0]               # the flags that a thread begins with
+_threads: dict = {}              # identity of a thread -> its state; identities are used again when threads end
 state = ThreadState()
+
+
+def each_thread(flag: int, on: bool) -> None:
+    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come."""
+    for held in (*_threads.values(), None):
+        flags = _new_threads[0] if held is None else held["flags"]
+        flags = flags | flag if on else flags & ~flag
+        if held is None:
+            _new_threads[0] = flags
+        else:
+            held["flags"] = flags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _operators
 from ..dispatch import state
-from .anomaly import detect_anomaly, set_detect_anomaly
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .edge import gradient_edge
 from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled

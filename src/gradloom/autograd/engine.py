@@ -94,6 +94,10 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         _run(task, root, buffer)
         while task.callbacks:
             task.callbacks.pop(0)()
+    except Exception as error:
+        from .error_notes import explain
+        explain(error, _run.__code__)
+        raise
     finally:
         state.graph_task = task.outer
         state.flags = flags
@@ -166,7 +170,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
         if plan is None or node in plan.needed:
             task.node = node
             if watched:
-                from .anomaly import apply_watched
+                from .anomaly_mode import apply_watched
                 outputs = apply_watched(node, grads)
             else:
                 outputs = node.apply(grads)

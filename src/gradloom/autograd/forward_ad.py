@@ -58,7 +58,10 @@ class dual_level:
     def __enter__(self):
         return enter_dual_level()
 
-    def __exit__(self, *exc):
+    def __exit__(self, kind, error, traceback):
+        if error is not None:
+            from .error_notes import explain_forward
+            explain_forward(error)
         exit_dual_level()
 
 

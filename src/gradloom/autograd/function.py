@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 
 from .. import _operators
-from ..dispatch import FORWARD_AD, GRAD_OFF, state
+from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
+from .anomaly_mode import remember
 from .edge import gradient_edge
 from .node import NO_EDGE, Error, Node, bump_version, next_sequence_nr
 from .saved_variable import FREED_MESSAGE, SavedVariable, unpack
@@ -198,6 +199,8 @@ class Function(metaclass=_FunctionMeta):
         ctx = cls._backward_cls()
         ctx.next_edges, ctx.sequence_nr, ctx.input_metadata, ctx.hooks = edges, next_sequence_nr(), (), None
         ctx._is_tensor = is_tensor
+        if flags & ANOMALY:
+            remember(ctx)
         ctx.needs_input_grad = _needs(is_tensor, edges)
         versions = [t._vc[0] if t._vc else 0 for t in tensors]
         state.flags = (flags | GRAD_OFF) & ~FORWARD_AD

@@ -27,6 +27,7 @@ from ..dispatch import GRAD_OFF, INFERENCE, state
 from ..size import Size
 
 NO_EDGE = (None, 0)
+write_watcher = None  # anomaly mode's: called with the version counter after each write in place
 next_sequence_nr = count().__next__
 # AccumulateGrad runs before everything else, as early as its gradients are complete, so that memory is given back.
 _accumulate_nr = count(1 << 62).__next__
@@ -94,6 +95,8 @@ class Node:
         hooks = self.ensure_hooks()
         if hooks.metadata is None:
             hooks.metadata = {}
+        if hooks.trace is not None:
+            hooks.metadata.setdefault("traceback_", hooks.trace.lines())
         return hooks.metadata
 
     @property
@@ -315,9 +318,11 @@ def bump_version(tensor):
                            "https://github.com/pytorch/rfcs/pull/17 for more details.")
     counter = tensor._vc
     if counter is None:
-        tensor._vc = [1]
+        counter = tensor._vc = [1]
     else:
         counter[0] += 1
+    if write_watcher is not None:
+        write_watcher(counter)
 
 
 class Error(Node):

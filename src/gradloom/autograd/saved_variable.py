@@ -108,8 +108,8 @@ class SavedVariable:
         if self.hooks is not None:
             return self._unpack_hooked(node)
         if self.counter[0] != self.version:
-            raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node,
-                                                self.counter[0], self.version))
+            raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node, self.counter,
+                                                self.version, self))
         if self.tensor is not None:
             return self.tensor
         found = _operators.wrap(self.array)
@@ -158,7 +158,7 @@ def unpack(saved, node):
     if isinstance(saved, _operators.Tensor):
         counter = saved._vc  # saved at version 0, before it had a counter
         if counter is not None and counter[0] != 0:
-            raise RuntimeError(modified_message(saved._array, saved, None, node, counter[0], 0))
+            raise RuntimeError(modified_message(saved._array, saved, None, node, counter, 0, saved))
         return saved
     return saved.unpack(node)
 
@@ -170,9 +170,19 @@ def unpack_list(saved, node):
     return tuple([unpack(s, node) for s in saved])
 
 
-def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expected: int) -> str:
-    """The message for a saved tensor that was written to."""
+def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expected: int, saved) -> str:
+    """The message for a saved tensor that was written to.
+
+    Args:
+        array, tensor: what was saved; the tensor is None for an output of the node.
+        output_nr: which output of the node; None for an input.
+        node: the node that saved it.
+        counter: the version counter, with the writes that anomaly mode noted; see Note [Anomaly mode].
+        expected: the version that was saved.
+        saved: what the node holds, to find its name.
+    """
     from ..dtype import TYPE_OF, legacy_type_name
+    from .error_notes import written_by
 
     if tensor is not None:
         array = tensor._array  # of which the shape may have changed, too
@@ -184,9 +194,8 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, now: int, expec
         if maker is not None:
             origin = f", which is output {nr} of {operator_name(maker)},"
     return ("one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {now}; expected "
-            f"version {expected} instead. Hint: enable anomaly detection to find the operation that failed to compute "
-            "its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).")
+            f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
+            f"expected version {expected} instead. {written_by(node, saved, counter, expected)}")
 
 
 def saved_outputs(node, output_nr):

@@ -1,0 +1,72 @@
+"""Where the user's program was: stacks kept as pairs (code, line), and turned into text when an error shows them."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+_FOLDER = str(Path(__file__).resolve().parents[1])
+
+
+def current_stack(skip: int) -> list:
+    """The (code, line) pairs of the calls in progress, innermost first, without the innermost `skip`."""
+    frame = sys._getframe(skip)
+    found = []
+    while frame is not None:
+        found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def stack_text(stack) -> str:
+    """A stack as Python prints one, outermost first, down to the call that entered the library (or its `nn`)."""
+    return "".join(stack_lines(stack))
+
+
+def stack_lines(stack) -> list[str]:
+    """The same as a list, with an entry for each call."""
+    import traceback
+
+    start = next((i for i, (code, _) in enumerate(stack) if not _is_plumbing(code)), 0)
+    return traceback.format_list([traceback.FrameSummary(code.co_filename, line, code.co_name)
+                                  for code, line in reversed(stack[start:])])
+
+
+def user_line(stack) -> str:
+    """The innermost line of the stack that is not the library's own: `train.py:12, in step: y = x.exp()`."""
+    import linecache
+
+    for code, line in stack:
+        if not is_ours(code):
+            text = linecache.getline(code.co_filename, line).strip()
+            return f"{code.co_filename}:{line}, in {code.co_name}{': ' + text if text else ''}"
+    return "a place without Python code"
+
+
+def operator_called(stack) -> str:
+    """The operator of whose wrapper the stack was taken: `mul_.Tensor`; else the library's function that was called."""
+    name = ""
+    for code, _ in stack:
+        if not is_ours(code):
+            break
+        name = code.co_name
+        if code.co_filename.startswith(_generated()):
+            schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
+            return schema.partition("(")[0] if isinstance(schema, str) else name
+    return name or "something"
+
+
+def is_ours(code) -> bool:
+    """Whether a code object is the library's own."""
+    return code.co_filename.startswith((_FOLDER, _generated()))
+
+
+def _is_plumbing(code) -> bool:
+    return is_ours(code) and not code.co_filename.startswith(str(Path(_FOLDER, "nn")))
+
+
+@cache
+def _generated() -> str:
+    module = sys.modules.get("gradloom.generated")
+    return str(Path(module.__file__).parent) if module is not None else _FOLDER
