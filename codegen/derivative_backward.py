@@ -10,6 +10,7 @@ from .derivative_keys import NON_DIFFERENTIABLE, FormulaLine
 from .derivative_model import Derivative, DifferentiableInput, Gradient, Output, SavedAttribute
 from .derivative_scope import backward_scope
 from .formula import Formula, FormulaError
+from .formula_arrays import on_arrays
 from .formula_context import GradientUse
 from .formula_names import Resolved, resolve
 from .formula_saving import Capture, list_size, needs, write_backward
@@ -127,6 +128,7 @@ def _derivative(
         mask=resolved.first(Role.MASK) is not None and "grad_input_mask" in text,
         retain_variables=resolved.first(Role.FLAG) is not None,
         place=line.text,
+        on_arrays=on_arrays(resolved, captures) if len(line.of) == 1 and count == 1 and not has_list else None,
     )
 
 

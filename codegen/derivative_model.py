@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from .formula_arrays import OnArrays
 from .formula_saving import needs
 from .native_functions import NativeFunction, Variant
 from .schema import FunctionSchema, Type
@@ -151,6 +152,7 @@ class Derivative:
         mask: whether it uses `grad_input_mask`, a tuple of bools in the order of `inputs`.
         retain_variables: whether it uses the flag of that name.
         place: the formula where it stands in derivatives.yaml.
+        on_arrays: the same on arrays, where it has that form.
     """
 
     inputs: tuple[str, ...]
@@ -165,6 +167,7 @@ class Derivative:
     mask: bool = False
     retain_variables: bool = False
     place: Text | None = field(default=None, compare=False, repr=False)
+    on_arrays: OnArrays | None = None
 
 
 @dataclass(frozen=True, slots=True)

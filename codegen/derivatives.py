@@ -34,6 +34,7 @@ from .derivative_model import (
 )  # fmt: skip
 from .derivative_outputs import check_styles, find_outputs, styled_uses
 from .errors import SpecError, raise_all, shorten
+from .formula_arrays import array_forms
 from .formula_helpers import find_helpers
 from .formula_names import Resolved
 from .formula_scope import Callables, describe_operators
@@ -95,6 +96,7 @@ def load(
     callables = Callables(
         find_helpers(package / "formulas", "src/gradloom/formulas"),
         describe_operators(_callable_schemas(functions)),
+        array_forms(functions),
     )
     return _Loader(functions, callables).load(load_entries(path, shown))
 

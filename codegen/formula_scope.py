@@ -158,6 +158,7 @@ class Callables:
 
     helpers: Mapping[str, Helper] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
+    array_forms: Mapping[str, str] = field(default_factory=dict)  # see Note [Formulas on arrays]
     namespaces: Mapping[str, Mapping[str, Operator]] = field(
         init=False
     )  # namespace -> name in it -> operator

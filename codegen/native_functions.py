@@ -46,6 +46,7 @@ class NativeFunction:
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
+    on_real         'self' if it gives a real tensor back as it is; else None
     """
 
     entry: Entry
@@ -62,6 +63,7 @@ class NativeFunction:
     promotes: tuple[str, ...]
     accepts_number: tuple[str, ...]
     domain: Node | None
+    on_real: str | None = None
 
     @property
     def name(self) -> str:
@@ -198,6 +200,7 @@ class _Loader:
             promotes=self.tensors(entry, schema, "promotes"),
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             domain=entry.get("domain"),
+            on_real=word_of(entry, "on_real"),
         )
 
     def implementation(

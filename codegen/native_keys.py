@@ -56,6 +56,7 @@ KEYS = {
     ),
     "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
+    "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
 }
 

@@ -45,6 +45,8 @@ class Block:
     or_undefined: str
     materializes_in_list: bool
     retain_variables: bool
+    on_arrays: str
+    is_flat: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,14 @@ class NodeClass:
                 g.index in materialize and g.name.startswith("grads[") for g in d.gradients
             ),
             retain_variables=d.retain_variables,
+            on_arrays=d.on_arrays.text if d.on_arrays else "",
+            is_flat=_is_flat(d),
         )
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether some formula has a form on arrays."""
+        return any(d.on_arrays for d in self.info.derivatives)
 
     @property
     def results(self) -> str:
@@ -177,6 +186,12 @@ class NodeClass:
         if any(i.is_list for i in self.info.inputs):
             return "(None,) * len(fn.next_edges)"
         return f"({'None, ' * len(self.info.inputs)})".replace(", )", ",)" if len(self.info.inputs) == 1 else ")")
+
+
+def _is_flat(d: Derivative) -> str:
+    """The condition under which a formula may be computed on arrays; see Note [Formulas on arrays]."""
+    tensors = d.on_arrays.tensors if d.on_arrays else ()
+    return " and ".join(f"{name}._array.dtype is flat" for name in tensors) or "flat is not None"
 
 
 def render(derivatives: Derivatives) -> dict[str, str]:

@@ -14,6 +14,7 @@ Operators become methods when `gradloom._bind` runs; this file holds only what i
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from . import _operators
 from .autograd.edge import gradient_edge
@@ -481,7 +482,7 @@ def _strides_without_elements(array) -> list[int]:
 def wrap(array: np.ndarray) -> Tensor:
     """A tensor without history on an ndarray (or NumPy scalar)."""
     out = new(Tensor)
-    out._array = array if array.__class__ is np.ndarray else np.asarray(array)
+    out._array = array if array.__class__ is ndarray else np.asarray(array)
     out._edge = NO_EDGE
     out._vc = None
     return out
