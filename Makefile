@@ -43,8 +43,10 @@ conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
 
-docs: $(VENV)/installed ## do the links and the examples in README.md and docs/ hold?
+docs: $(VENV)/installed-docs ## build the documentation into build/site and test what it and README.md say
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
 	@$(VENV)/bin/python -m pytest --quiet tests/docs $(PYTEST_ARGS)
+	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json
 	@rm -rf $(VENV) $(TORCH_VENV) build dist *.egg-info demo-output bench.json
@@ -53,6 +55,11 @@ clean: ## remove the environments, build results, caches, demo-output/ and bench
 
 $(VENV)/installed: pyproject.toml setup.py
 	$(call environment,$(VENV),dev$(comma)demo)
+
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo "installing gradloom[docs] into $(VENV)/"
+	@$(VENV)/bin/python $(PIP_INSTALL) '.[docs]'
+	@touch $@
 
 $(TORCH_VENV)/installed: pyproject.toml setup.py
 	$(call environment,$(TORCH_VENV),conformance$(comma)bench)

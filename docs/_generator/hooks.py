@@ -1,0 +1,50 @@
+"""What mkdocs calls while it builds the site: adds the generated pages, and sets the formulas.
+
+Links from a page to files of the checkout outside docs/ (`../src/gradloom/tensor.py#L12`) work where the repository is
+browsed; on the site they lead to a page that shows the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import reference
+import sources
+import typeset
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+_made: dict[str, str] = {}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Makes the operator reference, and puts the page of each family under that of all operators."""
+    _made.clear()
+    _made.update(reference.pages(ROOT))
+    families = sorted(uri for uri in _made if uri.startswith("operators/") and not uri.endswith("index.md"))
+    section = next(part["Operators"] for part in config.nav or () if isinstance(part, dict) and "Operators" in part)
+    section += families
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the operator reference, and a page for each file of the checkout that some page links to."""
+    made = dict(_made)
+    pages = {f.src_uri: f.content_string for f in files.documentation_pages()} | made
+    shown = sorted({path for uri, text in pages.items() for path in sources.linked(ROOT, uri, text)})
+    made |= {sources.page_of(path): sources.page(ROOT, path) for path in shown}
+    for uri, text in made.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return sources.rewrite(ROOT, page.file.src_uri, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return typeset.formulas(html)

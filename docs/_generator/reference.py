@@ -1,0 +1,256 @@
+"""The operator reference: Markdown pages made from the two YAML files by the generator's own model.
+
+    pages = reference.pages(root)          # {'operators/elementwise.md': '...', ..., 'support.md': '...'}
+
+One page for each family, an index of all operators, and the support matrix. Nothing is typed in by hand: signatures,
+kernels, formulas, saved values and line numbers are read from the files, and templates/ holds the words around them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from locate import Definitions
+
+from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen.derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
+from gradloom.codegen.native_functions import NativeFunction
+from gradloom.codegen.source import load_entries
+
+NATIVE, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
+# The page of a family lies in operators/, so that this leads from it to the top of the checkout.
+TO_ROOT = "../.."
+
+_NEEDS = re.compile(r"\bneeds_(\w+)\b")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A place in the checkout: shown as `text`, found at a path and line."""
+
+    text: str
+    path: str
+    line: int
+    summary: str = ""
+
+    def __str__(self) -> str:
+        return f"[`{self.text}`]({TO_ROOT}/{self.path}#L{self.line})"
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One entry of native_functions.yaml with its derivative, as the template prints it."""
+
+    native: NativeFunction
+    joined: DifferentiableFunction
+    definitions: Definitions
+    formula_line: int | None
+
+    @property
+    def name(self) -> str:
+        return self.native.name
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        return tuple(map(str, self.native.schemas))
+
+    @property
+    def info(self) -> DifferentiabilityInfo | None:
+        return self.joined.info
+
+    @property
+    def entry(self) -> Link:
+        return Link(f"{NATIVE}:{self.native.text.line}", NATIVE, self.native.text.line)
+
+    @property
+    def formula_entry(self) -> Link | None:
+        line = self.formula_line
+        return None if line is None else Link(f"{DERIVATIVES}:{line}", DERIVATIVES, line)
+
+    @property
+    def implementation(self) -> str:
+        """What computes it: an array expression, or a link to the function."""
+        if self.native.composite is not None:
+            return f"{self._function('composite', self.native.composite)}, made of other operators"
+        kernel = self.native.kernel
+        assert kernel is not None
+        return code(kernel.source) if kernel.kind == "expression" else str(self._function("kernels", kernel.source))
+
+    def _function(self, room: str, dotted: str) -> Link:
+        family, function = dotted.split(".")
+        place = self.definitions.find(room, family, function)
+        return Link(f"{room}/{place.path.name}: {function}", place.shown, place.line)
+
+    @property
+    def node(self) -> str | None:
+        return self.info.node if self.info is not None else None
+
+    @property
+    def gradients(self) -> tuple[Derivative, ...]:
+        return self.info.derivatives if self.info is not None else ()
+
+    @property
+    def tangents(self) -> tuple[derivatives.ForwardDerivative, ...]:
+        return self.info.forward if self.info is not None else ()
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        return tuple(_saved(s) for s in self.info.saved) if self.info is not None else ()
+
+    @property
+    def helpers(self) -> tuple[Link, ...]:
+        """The helpers that its formulas call, with the first line of what they say about themselves."""
+        if self.info is None:
+            return ()
+        found = []
+        for module, name in sorted({*self.info.helpers, *self.info.forward_helpers}):
+            place = self.definitions.find("formulas", module, name)
+            found.append(Link(name, place.shown, place.line, place.summary))
+        return tuple(found)
+
+    @property
+    def undifferentiated(self) -> str | None:
+        """Why it has no formulas of its own."""
+        return {
+            "composition": "by the operators that it is made of",
+            "not_differentiable": "none of its results is differentiable",
+            "not_implemented": "its derivative is not implemented; a backward pass that reaches it says so",
+        }.get(self.joined.strategy)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """All overloads of one name."""
+
+    name: str
+    family: str
+    overloads: tuple[Overload, ...]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The names under which Python code may reach it and its in-place variant."""
+        found: dict[str, None] = {}
+        for overload in self.overloads:
+            for schema in overload.native.schemas:
+                name = schema.name.name
+                if schema.kind == "out":
+                    continue
+                derived = schema is not overload.native.schema
+                variants = overload.native.variants
+                module = overload.native.python_module
+                if "function" in variants or (derived and schema.kind != "inplace"):
+                    found[f"gradloom.{_in_module(name, module)}"] = None
+                if "method" in variants or schema.kind == "inplace":
+                    found[f"gradloom.Tensor.{name}"] = None
+        return tuple(found)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.candidates if is_reachable(name))
+
+    @property
+    def purpose(self) -> str:
+        """A word on operators that no program calls by itself."""
+        return "" if self.names else "No program calls it by name: formulas, composites and modules do."
+
+
+def _in_module(name: str, module: str | None) -> str:
+    if module is None:
+        return name
+    return f"nn.functional.{name}" if module == "nn" else f"{module}.{name.removeprefix(f'{module}_')}"
+
+
+@functools.cache
+def is_reachable(dotted: str) -> bool:
+    """Whether the library has an object of that name, as a program would reach it."""
+    import gradloom
+    import gradloom.nn.functional
+
+    place: object = gradloom
+    for part in dotted.split(".")[1:]:
+        if not hasattr(place, part):
+            return False
+        place = getattr(place, part)
+    return callable(place)
+
+
+def _saved(s: SavedAttribute) -> str:
+    kind = {"tensor": "", "tensor_list": ""}.get(s.kind, " (a value)")
+    if s.is_output:
+        kind = " (a result)" if s.kind != "value" else " (a value of a result)"
+    condition = f", if {_spoken(s.condition)}" if s.condition else ""
+    return f"`{s.name}`{kind}{condition}"
+
+
+def _spoken(condition: str) -> str:
+    """`needs_self or needs_other`, in words."""
+    if re.fullmatch(r"needs_\w+( or needs_\w+)*", condition):
+        names = " or ".join(f"`{n}`" for n in _NEEDS.findall(condition))
+        return f"{names} needs a gradient"
+    return code(condition)
+
+
+def code(text: str) -> str:
+    """A code span of one line of text."""
+    text = " ".join(text.split())
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def operators(root: Path) -> tuple[Operator, ...]:
+    """All operators of a checkout, in the order of native_functions.yaml.
+
+    Raises SpecError where the YAML files are wrong.
+    """
+    package = root / "src" / "gradloom"
+    functions = native_functions.load(root / NATIVE, shown=NATIVE, package=package)
+    joined = derivatives.load(root / DERIVATIVES, functions, shown=DERIVATIVES, package=package)
+    lines = {e.fields["name"].value.partition("(")[0]: e.fields["name"].line
+             for e in load_entries(root / DERIVATIVES, DERIVATIVES)}
+    definitions = Definitions(root, package)
+    groups: dict[tuple[str, str], list[Overload]] = {}
+    for function in functions:
+        overload = Overload(function, joined[function.name], definitions, _line(lines, function, joined))
+        groups.setdefault((function.family, function.schema.name.base), []).append(overload)
+    return tuple(Operator(name, family, tuple(group)) for (family, name), group in groups.items())
+
+
+def _line(lines: dict[str, int], function: NativeFunction, joined: derivatives.Derivatives) -> int | None:
+    """Where the formulas stand: in an entry of its own, or in that of the operator whose entry it shares."""
+    info = joined[function.name].info
+    names = [function.name] + ([info.name.partition("(")[0]] if info is not None else [])
+    return next((lines[name] for name in names if name in lines), None)
+
+
+def pages(root: Path) -> dict[str, str]:
+    """The text of every page, by its path below docs/."""
+    found = operators(root)
+    families: dict[str, list[Operator]] = {}
+    for operator in found:
+        families.setdefault(operator.family, []).append(operator)
+    made = {f"operators/{family}.md": _template("family.md.jinja", family=family, operators=sorted(
+        members, key=lambda o: o.name.strip("_"))) for family, members in families.items()}
+    made["operators/index.md"] = _template("index.md.jinja", families=families, letters=_by_letter(found),
+                                           entries=sum(len(o.overloads) for o in found))
+    return made
+
+
+def _by_letter(found: tuple[Operator, ...]) -> Iterator[tuple[str, list[Operator]]]:
+    letters: dict[str, list[Operator]] = {}
+    for operator in sorted(found, key=lambda o: (o.name.strip("_"), o.family)):
+        letters.setdefault(operator.name.strip("_")[0], []).append(operator)
+    yield from letters.items()
+
+
+_ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), undefined=jinja2.StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+_ENVIRONMENT.filters["code"] = code
+
+
+def _template(name: str, **facts: object) -> str:
+    return _ENVIRONMENT.get_template(name).render(**facts)

@@ -1,0 +1,46 @@
+"""Sets TeX formulas as MathML while the site is built, so that readers need neither a network nor a script."""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from functools import lru_cache
+
+from latex2mathml.converter import convert
+from latex2mathml.exceptions import (
+    DenominatorNotFoundError,
+    DoubleSubscriptsError,
+    DoubleSuperscriptsError,
+    ExtraLeftOrMissingRightError,
+    MissingEndError,
+    MissingSuperScriptOrSubscriptError,
+    NoAvailableTokensError,
+    NumeratorNotFoundError,
+)
+from mkdocs.exceptions import PluginError
+
+# What pymdownx.arithmatex leaves where a page has `$...$` or `$$...$$`.
+_INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+_DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
+_ERRORS = (
+    DenominatorNotFoundError, DoubleSubscriptsError, DoubleSuperscriptsError, ExtraLeftOrMissingRightError,
+    MissingEndError, MissingSuperScriptOrSubscriptError, NoAvailableTokensError, NumeratorNotFoundError,
+)
+
+
+def formulas(page: str) -> str:
+    """The HTML of a page with its formulas as MathML. The search does not read them.
+
+    Raises PluginError, which ends the build, for TeX that is wrong.
+    """
+    page = _INLINE.sub(lambda m: f"<span data-search-exclude>{_mathml(m[1], 'inline')}</span>", page)
+    return _DISPLAY.sub(lambda m: f"<div data-search-exclude>{_mathml(m[1], 'block')}</div>", page)
+
+
+@lru_cache(maxsize=4096)
+def _mathml(tex: str, display: str) -> str:
+    tex = entities.unescape(tex).strip()
+    try:
+        return convert(tex, display=display)
+    except _ERRORS as error:
+        raise PluginError(f"a formula cannot be set: {type(error).__name__}: {tex}") from error
