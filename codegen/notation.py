@@ -1,0 +1,229 @@
+"""The derivative of an operator in mathematical notation, as LaTeX and as text.
+
+    notation = Notation(functions, package / "formulas")
+    for equation in notation.of(derivatives["mul.Tensor"]).backward:
+        print(equation.text)                    # ∂L/∂x = g · y*
+        print(equation.latex)                   # \\frac{\\partial L}{\\partial x} = g \\, y^{*}
+
+Note [Notation]
+L is what is differentiated, g its gradient for the result, z the result; d stands before a tangent; `*` after a value
+is its conjugate, which is the value itself where it is real. `self` and `input` are x, `other` is y; other arguments
+keep their names. Shapes are left out where they follow from broadcasting. A helper whose definition is short is
+written out; any other stays a call, and `where` says what it is, in the words of its docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction, ForwardDerivative
+from .native_functions import NativeFunction
+from .notation_read import MASK, Helpers, Reader, Unreadable, table
+from .notation_tree import Expr, conj, has, is_awkward
+from .notation_write import Latex, Text
+from .schema import FunctionSchema
+
+__all__ = ["Equation", "Equations", "Notation", "Remark"]
+
+_FAVOURITES = {"self": "x", "input": "x", "other": "y"}
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """One equation. `of` has the inputs (backward) or outputs (forward) that it is about; empty for the value.
+
+    `left` and `right` are the two sides as (LaTeX, text); `tree` is the right side before it was typeset.
+    """
+
+    of: tuple[str, ...]
+    left: tuple[str, str]
+    right: tuple[str, str]
+    tree: Expr
+
+    @property
+    def latex(self) -> str:
+        return f"{self.left[0]} = {self.right[0]}"
+
+    @property
+    def text(self) -> str:
+        return f"{self.left[1]} = {self.right[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a helper that stayed a call is: the first sentence of its docstring. `module` is that of formulas/."""
+
+    name: str
+    module: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """All equations of an operator.
+
+    value     what the operator computes, where its kernel is an expression; else None
+    backward  one for each differentiable input, or for several that share a formula
+    forward   the tangents of the outputs
+    where     the helpers that the equations call by name
+    symbols   argument or output -> the sign that the equations have for it, (LaTeX, text), where it is another
+    """
+
+    value: Equation | None
+    backward: tuple[Equation, ...]
+    forward: tuple[Equation, ...]
+    where: tuple[Remark, ...]
+    symbols: Mapping[str, tuple[str, str]]
+
+
+class Notation:
+    """Writes derivatives.
+
+    package_formulas  the folder of helpers, src/gradloom/formulas; more may follow for operators of other packages
+    """
+
+    def __init__(self, *formulas: Path) -> None:
+        self.helpers = Helpers()
+        for folder in formulas:
+            found = Helpers.of(folder)
+            self.helpers.modules |= found.modules
+            self.helpers.imports |= found.imports
+        self.latex, self.text = Latex(table().forms, table().numbers), Text(table().forms, table().numbers)
+
+    def of(self, function: DifferentiableFunction) -> Equations:
+        """The equations of an operator or variant."""
+        info = function.info
+        return self.equations(info, function.function) if info is not None else Equations(
+            self.value(function.function, function.schema), (), (), (), {})
+
+    def equations(self, info: DifferentiabilityInfo, native: NativeFunction | None = None) -> Equations:
+        """The equations of an entry; `native` gives what the operator computes."""
+        writer = _Entry(self, info)
+        backward = [e for d in info.derivatives for e in writer.backward(d)]
+        forward = [e for f in info.forward for e in writer.forward(f)]
+        signs = {name: self.both(e) for name, e in writer.names.items() if e.kind == "symbol" and e.name != name}
+        value = self.value(native, info.schema) if native is not None else None
+        return Equations(value, tuple(backward), tuple(forward), self.remarks(writer.calls), signs)
+
+    def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
+        """What an operator computes, where its kernel is an expression."""
+        if native.kernel is None or native.kernel.kind != "expression":
+            return None
+        names = symbols(schema, [])
+        try:
+            right = Reader(names).read(ast.parse(native.kernel.source, mode="eval").body)
+        except Unreadable:
+            return None
+        if is_awkward(right) or has(right, "word"):  # how it is computed, not what
+            return None
+        return Equation((), self.both(Expr("symbol", name="z")), self.both(right), right)
+
+    def remarks(self, calls: Iterable[str]) -> tuple[Remark, ...]:
+        found = []
+        for name in dict.fromkeys(calls):
+            helper = self.helpers.find(name, None)
+            doc = ast.get_docstring(helper[1]) if helper is not None else None
+            if helper is not None and doc:
+                found.append(Remark(name, helper[0], " ".join(doc.split("\n\n")[0].split())))
+        return tuple(found)
+
+    def both(self, e: Expr) -> tuple[str, str]:
+        return self.latex.write(e), self.text.write(e)
+
+
+def symbols(schema: FunctionSchema, outputs: Iterable[str]) -> dict[str, Expr]:
+    """The sign for each argument and output."""
+    arguments = [a.python_name for a in schema.inputs]
+    taken = set(arguments)
+    found: dict[str, Expr] = {}
+    for name in arguments:
+        sign = _FAVOURITES.get(name, name)
+        sign = name if sign != name and sign in taken else sign
+        taken.add(sign)
+        found[name] = Expr("symbol", name=sign)
+    for name in outputs:
+        if name not in found:
+            is_result = name.rstrip("0123456789") == "result" and "z" not in arguments
+            found[name] = Expr("symbol", name=name.replace("result", "z") if is_result else name)
+    return found
+
+
+class _Entry:
+    """The equations of one entry of derivatives.yaml."""
+
+    def __init__(self, notation: Notation, info: DifferentiabilityInfo) -> None:
+        self.notation, self.info = notation, info
+        self.calls: list[str] = []
+        self.names = symbols(info.schema, [o.name for o in info.outputs])
+        tensors = [a.python_name for a in info.schema.inputs if a.type.is_tensor_like]
+        self.tensors = frozenset(self.names[t].name for t in tensors) | {
+            self.names[o.name].name for o in info.outputs}
+
+    def read(self, text: str, more: Mapping[str, Expr]) -> Expr:
+        """Raises Unreadable."""
+        return self.reader(more).read(ast.parse(text.strip(), mode="eval").body)
+
+    def reader(self, more: Mapping[str, Expr]) -> Reader:
+        return Reader({**self.names, **more}, self.notation.helpers, None, self.tensors, self.calls)
+
+    def equation(self, of: tuple[str, ...], left: Expr, right: Expr | str) -> Equation:
+        tree = Expr("word", name=right) if isinstance(right, str) else right
+        return Equation(of, self.notation.both(left), self.notation.both(tree), tree)
+
+    # Backward
+
+    def gradients(self) -> dict[str, Expr]:
+        found = {"grad": Expr("gradient"), "grads": Expr("gradient", (Expr("word", name="all"),)),
+                 MASK: Expr("mask"), "retain_variables": Expr("word", name="retained")}
+        for output in self.info.differentiable_outputs:
+            found[f"grad_{output.name}"] = Expr("gradient", name=output.name)
+        taken = {a.python_name for a in self.info.schema.inputs}
+        return {name: e for name, e in found.items() if name == "grad" or name not in taken}
+
+    def backward(self, d: Derivative) -> list[Equation]:
+        lefts = [Expr("partial", (self.names[name],)) for name in d.inputs]
+        if d.not_implemented is not None:
+            return [self.equation((n,), left, f"not implemented: {d.not_implemented}")
+                    for n, left in zip(d.inputs, lefts, strict=True)]
+        return self.split(d.inputs, lefts, self.read(d.source, self.gradients()))
+
+    def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
+        """One equation for each side of a tuple, where that can be seen."""
+        if len(of) > 1 and right.kind == "tuple" and len(right.args) == len(of):
+            return [self.equation((n,), left, part) for n, left, part in zip(of, lefts, right.args, strict=True)]
+        left = lefts[0] if len(lefts) == 1 else Expr("tuple", tuple(lefts))
+        return [self.equation(of, left, right)]
+
+    # Forward
+
+    def forward(self, f: ForwardDerivative) -> list[Equation]:
+        lefts = [Expr("tangent", (self.names[name],)) for name in f.outputs]
+        if f.not_implemented is not None:
+            return [self.equation((n,), left, f"not implemented: {f.not_implemented}")
+                    for n, left in zip(f.outputs, lefts, strict=True)]
+        tangents = {f"{i.name}_t": Expr("tangent", (self.names[i.name],)) for i in self.info.inputs}
+        if f.kind == "auto_element_wise":
+            source = self.info.derivatives[0]
+            name = source.inputs[0]
+            right = self.read(source.source, {"grad": tangents[f"{name}_t"]})
+            # A formula without a conjugate has a slope that is real: it is the same in both directions.
+            if has(right, "conj", "adjoint") or _hides(right):
+                right = conj(self.read(source.source, {"grad": conj(tangents[f"{name}_t"])}))
+        elif f.kind == "auto_linear":
+            of_tangents = [Expr("tangent", (self.names[a.python_name],)) if self.info.input(a.python_name)
+                           else self.names[a.python_name] for a in self.info.schema.inputs
+                           if not (a.kwarg_only and a.default is not None)]
+            right = self.reader({}).function(self.info.schema.name.base, of_tangents, {})
+        else:
+            primals = {f"{name}_p": self.names[name] for name in self.names}
+            right = self.read(f.source, tangents | primals)
+        return self.split(f.outputs, lefts, right)
+
+
+
+def _hides(e: Expr) -> bool:
+    """Whether a call that stayed one gets a tangent: what it does with it cannot be seen."""
+    return (e.kind == "call" and any(has(a, "tangent") for a in e.args)) or any(_hides(a) for a in e.args)

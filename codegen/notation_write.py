@@ -1,0 +1,325 @@
+"""Typesets an `Expr`: as LaTeX, and as text with Unicode's mathematical signs for a terminal.
+
+One `Style` is one way of writing. Both put brackets where the strength of what binds asks for them; notation.yaml has
+the names of functions, and the forms of those that are written otherwise than `name(arguments)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .notation_tree import Expr
+
+# How strongly what an expression is made with binds; an atom binds strongest.
+_CONDITION, _NOT, _COMPARE, _SUM, _PRODUCT, _POWER, _ATOM = range(7)
+_BINDS = {
+    "cases": _CONDITION, "or": _CONDITION, "and": _CONDITION, "not": _NOT, "compare": _COMPARE, "sum": _SUM,
+    "negative": _SUM, "product": _PRODUCT, "matmul": _PRODUCT, "quotient": _PRODUCT, "power": _POWER, "conj": _POWER,
+    "transpose": _POWER, "adjoint": _POWER, "each": _CONDITION, "keyword": _CONDITION, "slice": _CONDITION,
+}  # fmt: skip
+
+_GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "lambda": "λ", "lambd": "λ",
+    "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
+}  # fmt: skip
+_LATEX_GREEK = {"eps": "varepsilon", "epsilon": "varepsilon", "lambd": "lambda"}
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+_SIGNS = {"!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">", ">"), ">=": ("≥", r"\ge"),
+          "=": ("=", "="), "in": ("∈", r"\in"), "not in": ("∉", r"\notin")}
+_PLACE = re.compile(r"\{(\d)(!?)\}")
+_LAST_PLACE = re.compile(r"\{\d!?\}$")
+_PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a function is written: its name, or a template with `{0}`, `{1}` for arguments (`{0!}`: with brackets if it
+    is not an atom)."""
+
+    latex: str
+    text: str
+
+
+class Style:
+    """What both ways of writing share. Subclasses say how each kind looks."""
+
+    field = ""
+
+    def __init__(self, forms: Mapping[str, Form], numbers: Mapping[str, Form]) -> None:
+        self.forms, self.numbers = forms, numbers
+        self.rules: dict[str, Callable[[Expr], str]] = {
+            kind: getattr(self, f"_{kind}") for kind in (
+                "symbol", "number", "word", "undefined", "gradient", "tangent", "sum", "product", "quotient", "power",
+                "negative", "conj", "transpose", "adjoint", "matmul", "call", "compare", "and", "or", "not", "cases",
+                "tuple", "index", "slice", "each", "keyword", "partial", "mask")
+        }
+
+    def write(self, e: Expr) -> str:
+        return self.rules[e.kind](e)
+
+    def at_least(self, e: Expr, binding: int) -> str:
+        """The expression, in brackets if it binds less than that."""
+        own = self.binding(e)
+        if own >= binding:
+            return self.write(e)
+        is_condition = e.kind in ("and", "or", "not") or own == _COMPARE
+        return f"[{self.write(e)}]" if is_condition and binding >= _SUM else self.bracketed(self.write(e))
+
+    def binding(self, e: Expr) -> int:
+        form = self.form(e)
+        if form is None or not _PLACE.search(form):
+            return _BINDS.get(e.kind, _ATOM)
+        if "^" in form:
+            return _POWER
+        if _PLACE.match(form):
+            return _COMPARE
+        return (_PRODUCT if " " in form else _POWER) if _LAST_PLACE.search(form) else _ATOM
+
+    def form(self, e: Expr) -> str | None:
+        """The name or template of a call; None for one that notation.yaml does not have."""
+        if e.kind != "call":
+            return None
+        found = self.forms.get(f"{e.name}({len(e.args)})") or self.forms.get(e.name)
+        return getattr(found, self.field) if found is not None else None
+
+    def bracketed(self, text: str) -> str:
+        return f"({text})"
+
+    def arguments(self, items: tuple[Expr, ...]) -> str:
+        return ", ".join([self.write(a) for a in items])
+
+    def _call(self, e: Expr) -> str:
+        form = self.form(e)
+        if form is None:
+            return f"{self.function(e.name.rstrip('_'))}{self.bracketed(self.arguments(e.args))}"
+        if not _PLACE.search(form):
+            return f"{form}{self.bracketed(self.arguments(e.args))}"
+
+        def place(match: re.Match[str]) -> str:
+            argument = e.args[int(match[1])]
+            return self.at_least(argument, _POWER) if match[2] else self.write(argument)
+
+        return _PLACE.sub(place, form)
+
+    def function(self, name: str) -> str:
+        raise NotImplementedError
+
+    def _sum(self, e: Expr) -> str:
+        text = self.at_least(e.args[0], _SUM)
+        for term in e.args[1:]:
+            if term.kind == "negative":
+                text += f" {self.minus} {self.at_least(term.args[0], _PRODUCT)}"
+            else:
+                text += f" + {self.at_least(term, _PRODUCT)}"
+        return text
+
+    minus = "-"
+
+    def _negative(self, e: Expr) -> str:
+        return f"{self.minus}{self.at_least(e.args[0], _PRODUCT)}"
+
+    def _keyword(self, e: Expr) -> str:
+        return f"{self.name(e.name)} = {self.write(e.args[0])}"
+
+    def _tuple(self, e: Expr) -> str:
+        if len(e.args) == 1:
+            return f"[{self.write(e.args[0])}]" if e.args[0].kind == "each" else self.write(e.args[0])
+        return self.bracketed(self.arguments(e.args))
+
+    def name(self, name: str) -> str:
+        raise NotImplementedError
+
+    def _number(self, e: Expr) -> str:
+        form = self.numbers.get(e.name)
+        return e.name if form is None else getattr(form, self.field)
+
+    def _mask(self, e: Expr) -> str:
+        return self.name("mask")
+
+    def _symbol(self, e: Expr) -> str:
+        return self.name(e.name)
+
+    def _slice(self, e: Expr) -> str:
+        return ":".join(["" if part.kind == "undefined" else self.write(part) for part in e.args])
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`tensor1` -> ('tensor', '1')."""
+    stem = name.rstrip("0123456789")
+    return (stem, name[len(stem):]) if stem else (name, "")
+
+
+class Text(Style):
+    """Unicode for a terminal."""
+
+    field, minus = "text", "−"
+
+    def function(self, name: str) -> str:
+        return name
+
+    def name(self, name: str) -> str:
+        stem, digits = _split(name)
+        return _GREEK.get(stem, stem) + digits.translate(_SUBSCRIPTS)
+
+    def _word(self, e: Expr) -> str:
+        return e.name
+
+    def _undefined(self, e: Expr) -> str:
+        return "None"
+
+    def _gradient(self, e: Expr) -> str:
+        if not e.name:
+            return "g"
+        return f"g{e.name.translate(_SUBSCRIPTS)}" if e.name.isdigit() else f"g_{e.name}"
+
+    def _tangent(self, e: Expr) -> str:
+        return f"d{self.write(e.args[0])}"
+
+    def _partial(self, e: Expr) -> str:
+        return f"∂L/∂{self.write(e.args[0])}"
+
+    def _product(self, e: Expr) -> str:
+        return " · ".join([self.at_least(f, _PRODUCT) for f in e.args])
+
+    def _matmul(self, e: Expr) -> str:
+        return " @ ".join([self.at_least(f, _POWER) for f in e.args])
+
+    def _quotient(self, e: Expr) -> str:
+        top, bottom = e.args
+        return f"{self.at_least(top, _PRODUCT)} / {self.at_least(bottom, _POWER)}"
+
+    def _power(self, e: Expr) -> str:
+        base, exponent = e.args
+        raised = self.write(exponent)
+        below = self.at_least(base, _ATOM)
+        if re.fullmatch(r"[−-]?\d+", raised):
+            return below + raised.translate(_SUPERSCRIPTS)
+        return f"{below}^{self.at_least(exponent, _ATOM)}"
+
+    def _conj(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], _ATOM)}*"
+
+    def _transpose(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], _ATOM)}ᵀ"
+
+    def _adjoint(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], _ATOM)}ᴴ"
+
+    def _compare(self, e: Expr) -> str:
+        left, right = e.args
+        return f"{self.at_least(left, _SUM)} {_SIGNS[e.name][0]} {self.at_least(right, _SUM)}"
+
+    def _and(self, e: Expr) -> str:
+        return " and ".join([self.at_least(a, _NOT) for a in e.args])
+
+    def _or(self, e: Expr) -> str:
+        return " or ".join([self.at_least(a, _NOT) for a in e.args])
+
+    def _not(self, e: Expr) -> str:
+        return f"not {self.at_least(e.args[0], _COMPARE)}"
+
+    def _cases(self, e: Expr) -> str:
+        parts = [f"{self.at_least(v, _NOT)} if {self.at_least(c, _NOT)}"
+                 for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        return ", ".join(parts) + f", else {self.at_least(e.args[-1], _NOT)}"
+
+    def _index(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], _ATOM)}[{self.arguments(e.args[1:])}]"
+
+    def _each(self, e: Expr) -> str:
+        element, variable, items = e.args
+        return f"{self.write(element)} for {self.write(variable)} in {self.write(items)}"
+
+
+class Latex(Style):
+    """LaTeX's mathematics, with nothing but what AMS has, so that MathJax and KaTeX read it."""
+
+    field = "latex"
+
+    def function(self, name: str) -> str:
+        return rf"\operatorname{{{name.translate(_PLAIN_SPECIAL)}}}"
+
+    def name(self, name: str) -> str:
+        stem, digits = _split(name)
+        if stem in _GREEK:
+            text = f"\\{_LATEX_GREEK.get(stem, stem)}"
+        else:
+            text = stem if len(stem) == 1 else rf"\mathit{{{stem.translate(_PLAIN_SPECIAL)}}}"
+        return f"{text}_{{{digits}}}" if digits else text
+
+    def bracketed(self, text: str) -> str:
+        tall = "\\frac" in text or "\\begin" in text or "\\sum" in text
+        return rf"\left({text}\right)" if tall else f"({text})"
+
+    def _word(self, e: Expr) -> str:
+        return rf"\text{{{e.name.translate(_PLAIN_SPECIAL)}}}"
+
+    def _undefined(self, e: Expr) -> str:
+        return r"\text{None}"
+
+    def _gradient(self, e: Expr) -> str:
+        if not e.name:
+            return "g"
+        return f"g_{{{e.name}}}" if e.name.isdigit() else rf"g_{{\mathit{{{e.name.translate(_PLAIN_SPECIAL)}}}}}"
+
+    def _tangent(self, e: Expr) -> str:
+        return rf"\mathrm{{d}}{self.write(e.args[0])}"
+
+    def _partial(self, e: Expr) -> str:
+        return rf"\frac{{\partial L}}{{\partial {self.write(e.args[0])}}}"
+
+    def _product(self, e: Expr) -> str:
+        return r" \, ".join([self.at_least(f, _PRODUCT) for f in e.args])
+
+    def _matmul(self, e: Expr) -> str:
+        return r" \, ".join([self.at_least(f, _POWER) for f in e.args])
+
+    def _quotient(self, e: Expr) -> str:
+        top, bottom = e.args
+        return rf"\frac{{{self.write(top)}}}{{{self.write(bottom)}}}"
+
+    def _power(self, e: Expr) -> str:
+        base, exponent = e.args
+        return f"{self.at_least(base, _ATOM)}^{{{self.write(exponent)}}}"
+
+    def _post(self, e: Expr, sign: str) -> str:
+        inner = self.at_least(e.args[0], _ATOM)
+        return f"{inner}^{{{sign}}}"
+
+    def _conj(self, e: Expr) -> str:
+        return self._post(e, "*")
+
+    def _transpose(self, e: Expr) -> str:
+        return self._post(e, r"\mathsf{T}")
+
+    def _adjoint(self, e: Expr) -> str:
+        return self._post(e, r"\mathsf{H}")
+
+    def _compare(self, e: Expr) -> str:
+        left, right = e.args
+        return f"{self.at_least(left, _SUM)} {_SIGNS[e.name][1]} {self.at_least(right, _SUM)}"
+
+    def _and(self, e: Expr) -> str:
+        return r" \land ".join([self.at_least(a, _NOT) for a in e.args])
+
+    def _or(self, e: Expr) -> str:
+        return r" \lor ".join([self.at_least(a, _NOT) for a in e.args])
+
+    def _not(self, e: Expr) -> str:
+        return rf"\lnot {self.at_least(e.args[0], _ATOM)}"
+
+    def _cases(self, e: Expr) -> str:
+        rows = [rf"{self.write(v)} & \text{{if }} {self.write(c)}"
+                for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        rows.append(rf"{self.write(e.args[-1])} & \text{{otherwise}}")
+        return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
+
+    def _index(self, e: Expr) -> str:
+        return f"{self.at_least(e.args[0], _ATOM)}[{self.arguments(e.args[1:])}]"
+
+    def _each(self, e: Expr) -> str:
+        element, variable, items = e.args
+        return rf"{self.write(element)} \text{{ for }} {self.write(variable)} \in {self.write(items)}"

@@ -1,0 +1,366 @@
+"""Derivatives in mathematical notation: that all of them can be written, that the common ones read well, and that what
+is written is true. The last is shown by evaluating the expressions beside the operators."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gradloom
+from gradloom import _operators as ops
+from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen.notation import Notation, symbols
+from gradloom.codegen.notation_read import Reader, table
+from gradloom.codegen.notation_tree import Expr, value_of
+from gradloom.codegen.notation_write import Latex, Text
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def loaded():
+    functions = native_functions.load(ROOT / "native_functions.yaml")
+    return derivatives.load(ROOT / "derivatives.yaml", functions)
+
+
+@cache
+def notation():
+    return Notation(ROOT / "src" / "gradloom" / "formulas")
+
+
+def texts(name):
+    e = notation().of(loaded()[name])
+    return [q.text for q in (*([e.value] if e.value else []), *e.backward, *e.forward)]
+
+
+def read(text, **names):
+    return Reader({n: Expr("symbol", name=n) for n in "xyzg"} | names, notation().helpers).read(
+        ast.parse(text, mode="eval").body)
+
+
+def text_of(text, **names):
+    return Text(table().forms, table().numbers).write(read(text, **names))
+
+
+def latex_of(text, **names):
+    return Latex(table().forms, table().numbers).write(read(text, **names))
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+def test_every_formula_of_every_operator_can_be_written():
+    count = 0
+    for function in loaded():
+        if function.info is None:
+            continue
+        equations = notation().of(function)
+        info = function.info
+        assert {n for e in equations.backward for n in e.of} == {n for d in info.derivatives for n in d.inputs}
+        assert {n for e in equations.forward for n in e.of} == {n for f in info.forward for n in f.outputs}
+        for equation in (*equations.backward, *equations.forward):
+            count += 1
+            assert_is_latex(equation.latex)
+            assert "\\" not in equation.text and equation.text.count("(") == equation.text.count(")")
+    assert count > 1000
+
+
+def assert_is_latex(text):
+    plain = re.sub(r"\\[{}_#%&$]", "", text)
+    depth = 0
+    for char in plain:
+        depth += (char == "{") - (char == "}")
+        assert depth >= 0, text
+    assert depth == 0, text
+    assert plain.count(r"\left") == plain.count(r"\right"), text
+    assert plain.count(r"\begin") == plain.count(r"\end"), text
+    assert "_" not in re.sub(r"_\{", "", plain).replace(r"\log_2", "").replace("I_0", "").replace("I_1", ""), text
+    assert not re.search(r"\^\{[^{}]*\}\^", plain), text  # TeX's "double superscript"
+
+
+def test_every_dispatch_section_and_copy_variant_can_be_written():
+    for info in loaded().infos:
+        notation().equations(info)
+
+
+def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring():
+    remarks = notation().of(loaded()["prod"]).where
+    assert ("prod_backward", "reduction") in {(r.name, r.module) for r in remarks}
+    assert all(r.text and "\n" not in r.text for r in remarks)
+
+
+# --- how the common ones read -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("sin", ["z = sin(x)", "∂L/∂x = g · cos(x)*", "dz = dx · cos(x)"]),
+    ("mul.Tensor", ["z = x · y", "∂L/∂x = g · y*", "∂L/∂y = g · x*", "dz = dy · x + dx · y"]),
+    ("add.Tensor", ["z = x + y · α", "∂L/∂x = g", "∂L/∂y = g · α*", "dz = dx + dy · α"]),
+    ("div.Tensor", ["z = x / y", "∂L/∂x = g / y*", "∂L/∂y = −g · (x / y²)*", "dz = (dx − dy · z) / y"]),
+    ("exp", ["z = exp(x)", "∂L/∂x = g · z*", "dz = dx · z"]),
+    ("log2", ["z = log₂(x)", "∂L/∂x = g / (ln 2 · x*)", "dz = dx / (ln 2 · x)"]),
+    ("sqrt", ["z = √x", "∂L/∂x = g / (2 · z*)", "dz = dx / (2 · z)"]),
+    ("tanh", ["z = tanh(x)", "∂L/∂x = g · (1 − z²)*", "dz = dx · (1 − z²)"]),
+    ("asin", ["z = asin(x)", "∂L/∂x = g · (1 / √(1 − x²))*", "dz = dx / √(1 − x²)"]),
+    ("pow.Tensor_Scalar", ["∂L/∂x = g · (exponent · x^(exponent − 1))*", "dz = dx · exponent · x^(exponent − 1)"]),
+    ("addcmul", ["∂L/∂x = g", "∂L/∂tensor₁ = g · (tensor₂ · value)*", "∂L/∂tensor₂ = g · (tensor₁ · value)*",
+                 "dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value"]),
+    ("mm", ["∂L/∂x = g @ mat₂ᴴ", "∂L/∂mat₂ = xᴴ @ g", "dz = dx @ mat₂ + x @ dmat₂"]),
+    ("_softmax", ["∂L/∂x = z · (g − Σ_dim (g · z))", "dz = z · (dx − Σ_dim (z · dx))"]),
+    ("_log_softmax", ["∂L/∂x = g − exp(z) · Σ_dim g", "dz = dx − Σ_dim (exp(z) · dx)"]),
+    ("where.self", ["∂L/∂x = g if condition, else 0", "∂L/∂y = 0 if condition, else g",
+                    "dz = dx if condition, else dy"]),
+    ("relu", ["∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
+    ("amax", ["∂L/∂x = g · [x = z] / (Σ_dim [x = z])", "dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)"]),
+    ("sum.dim_IntList", ["∂L/∂x = sum_backward(g, shape(x), dim, keepdim)", "dz = Σ_dim dx"]),
+    ("cat", ["∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)",
+             "dz = cat(dtensors, dim)"]),
+    ("igamma", ["∂L/∂x = not implemented: igamma: input", "∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))"]),
+])
+def test_common_operators_read_as_in_a_book(name, expected):
+    assert texts(name)[:len(expected)] == expected
+
+
+def test_latex_of_common_operators():
+    def latex(name):
+        return [q.latex for q in notation().of(loaded()[name]).backward]
+
+    assert latex("sin") == [r"\frac{\partial L}{\partial x} = g \, \cos(x)^{*}"]
+    assert latex("mm")[0] == r"\frac{\partial L}{\partial x} = g \, \mathit{mat}_{2}^{\mathsf{H}}"
+    assert latex("sqrt") == [r"\frac{\partial L}{\partial x} = \frac{g}{2 \, z^{*}}"]
+    assert latex("relu") == [r"\frac{\partial L}{\partial x} = \begin{cases} 0 & \text{if } z \le 0 \\ "
+                             r"g & \text{otherwise} \end{cases}"]
+
+
+def test_inputs_of_one_formula_share_an_equation_unless_it_is_a_tuple():
+    assert texts("convolution")[0].startswith("(∂L/∂x, ∂L/∂weight, ∂L/∂bias) = convolution_backward(g, x, weight,")
+    assert texts("polar")[:2] == ["∂L/∂abs = Re(g* · sgn(z))", "∂L/∂angle = Re(i · g* · z)"]
+
+
+def test_favourite_signs_give_way_to_arguments_of_that_name():
+    info = loaded()["_cdist_forward"].info
+    assert "x1" in symbols(info.schema, ["result"])
+    assert notation().of(loaded()["mul.Tensor"]).symbols == {
+        "self": ("x", "x"), "other": ("y", "y"), "result": ("z", "z")}
+
+
+# --- the rules ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("formula", "expected"), [
+    ("x * 1", "x"), ("0 * x + y", "y"), ("x * -y", "−x · y"), ("-(-x)", "x"), ("x - -y", "x + y"),
+    ("x / y / z", "x / (y · z)"), ("x * (1 / y)", "x / y"), ("x * x", "x²"), ("x ** 1", "x"), ("x ** -2", "x⁻²"),
+    ("x ** (y + 1)", "x^(y + 1)"), ("(-x) ** 2", "(−x)²"), ("(x ** y) ** z", "(x^y)^z"), ("x.conj().conj()", "x"),
+    ("(x * y.conj()).conj()", "x* · y"), ("(x @ y).mT", "yᵀ @ xᵀ"), ("x.mT.conj()", "xᴴ"), ("x.mH.mT", "x*"),
+    ("(x + y) * z", "(x + y) · z"), ("x - (y - z)", "x − (y − z)"), ("x / (y * z)", "x / (y · z)"),
+    ("x if y == 1 else x * y", "x · y"), ("0 if y == 0 else x ** y", "0 if y = 0, else x^y"),
+    ("x if y > 0 else (x if z > 0 else y)", "x if (y > 0 or z > 0), else y"),
+    ("x * (y > 0)", "x · [y > 0]"), ("not x == y", "x ≠ y"), ("x < y < z", "x < y and y < z"),
+    ("zeros_like(x) + y", "y"), ("x.to(y.dtype)", "x"), ("abs(x - y) + exp(x)", "|x − y| + exp(x)"),
+    ("rsqrt(x) * y", "y / √x"), ("x[0]", "x[0]"), ("x.shape[-2:]", "shape(x)[−2:]"), ("x is None", "x = None"),
+    ("None is None", "True"), ("f(x, None)", "f(x)"), ("f(x, key='a')", "f(x, key = a)"), ("5 // 2", "⌊5 / 2⌋"),
+    ("x % y", "mod(x, y)"), ("[-n for n in x]", "[−n for n in x]"), ("math.inf * x", "∞ · x"), ("2.0 * x", "2 · x"),
+    ("x * 0.5", "0.5 · x"), ("dot(x, y)", "xᵀ @ y"),
+])  # fmt: skip
+def test_text_is_tidied_as_a_person_would(formula, expected):
+    assert text_of(formula) == expected
+
+
+@pytest.mark.parametrize(("formula", "expected"), [
+    ("x / (y + 1)", r"\frac{x}{y + 1}"), ("(x / y) ** 2", r"\left(\frac{x}{y}\right)^{2}"),
+    ("sqrt(x + 1)", r"\sqrt{x + 1}"), ("exp(x).conj()", r"(e^{x})^{*}"),
+    ("some_name(x)", r"\operatorname{some\_name}(x)"),
+    ("x <= y", r"x \le y"), ("alpha * tensor1", r"\alpha \, \mathit{tensor}_{1}"),
+    ("x if y > 0 else 0", r"\begin{cases} x & \text{if } y > 0 \\ 0 & \text{otherwise} \end{cases}"),
+])  # fmt: skip
+def test_latex(formula, expected):
+    names = {"alpha": Expr("symbol", name="alpha"), "tensor1": Expr("symbol", name="tensor1")}
+    assert latex_of(formula, **names) == expected
+
+
+# --- that it is true ---------------------------------------------------------------------------------------------
+
+
+def evaluate(e: Expr, env):
+    """What an expression says, computed with gradloom's operators."""
+    go = [evaluate(a, env) for a in e.args] if e.kind != "cases" else None
+    match e.kind:
+        case "symbol" | "gradient" | "tangent":
+            return env[e.name or e.kind if e.kind != "tangent" else f"d{e.args[0].name}"]
+        case "number":
+            return {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "1j": 1j}.get(e.name) or (
+                value_of(e))
+        case "word":
+            return {"True": True, "False": False}.get(e.name, e.name)
+        case "undefined":
+            return None
+        case "sum":
+            return sum(go[1:], go[0])
+        case "product":
+            made = go[0]
+            for factor in go[1:]:
+                made = made * factor
+            return made
+        case "quotient":
+            return go[0] / go[1]
+        case "power":
+            return ops.pow(*go) if any(isinstance(p, gradloom.Tensor) for p in go) else go[0] ** go[1]
+        case "negative":
+            return -go[0]
+        case "conj":
+            return go[0].conj() if isinstance(go[0], gradloom.Tensor) else go[0].conjugate()
+        case "compare":
+            a, b = go
+            sign = {"=": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[e.name]
+            if not isinstance(a, gradloom.Tensor) and isinstance(b, gradloom.Tensor):
+                a = gradloom.full_like(b, a)
+            return getattr(a, sign)(b)
+        case "and" | "or":
+            made = go[0]
+            for part in go[1:]:
+                both = isinstance(made, gradloom.Tensor) or isinstance(part, gradloom.Tensor)
+                tensors = [p if isinstance(p, gradloom.Tensor) else gradloom.tensor(bool(p)) for p in (made, part)]
+                made = getattr(ops, f"logical_{e.kind}")(*tensors) if both else (
+                    made and part if e.kind == "and" else made or part)
+            return made
+        case "not":
+            return ops.logical_not(go[0]) if isinstance(go[0], gradloom.Tensor) else not go[0]
+        case "cases":
+            return evaluate_cases(e, env)
+        case "index":
+            return go[0][go[1] if not isinstance(go[1], float) else int(go[1])]
+        case "tuple":
+            return tuple(go)
+        case "call":
+            if e.name == "is_complex":
+                return go[0].is_complex()
+            go = [int(a) if isinstance(a, float) and a.is_integer() else a for a in go]
+            return getattr(ops, e.name)(*go)
+    raise AssertionError(e.kind)
+
+
+def evaluate_cases(e, env):
+    made = evaluate(e.args[-1], env)
+    for value, condition in reversed(list(zip(e.args[:-1:2], e.args[1::2], strict=True))):
+        test = evaluate(condition, env)
+        if not isinstance(test, gradloom.Tensor):
+            made = evaluate(value, env) if test else made
+        else:
+            value = evaluate(value, env)
+            value, made = (v if isinstance(v, gradloom.Tensor) else gradloom.tensor(v, dtype=gradloom.float64)
+                           for v in (value, made))
+            made = ops.where(test, value, made)
+    return made
+
+
+EVALUATED = [
+    "add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Tensor", "addcmul", "addcdiv", "sin", "cos",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log",
+    "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "sgn", "sigmoid", "sinc", "erf", "erfc",
+    "erfinv", "lgamma", "digamma", "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "xlogy.Tensor", "logaddexp",
+    "logaddexp2", "lerp.Tensor", "relu", "silu", "hardsigmoid", "deg2rad", "copysign.Tensor",
+    "sigmoid_backward", "tanh_backward", "special_entr", "i0", "_softmax", "_log_softmax",
+]  # fmt: skip
+COMPLEX = {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Tensor", "addcmul", "sin", "cos", "tan",
+           "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "log", "log10", "sqrt",
+           "rsqrt", "reciprocal", "sigmoid", "abs", "lerp.Tensor"}
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*((n, "real") for n in EVALUATED),
+                                             *((n, "complex") for n in sorted(COMPLEX))])
+def test_the_equations_say_what_the_operator_computes(name, dtype):
+    function = loaded()[name]
+    equations = notation().of(function)
+    gradloom.manual_seed(7)
+    names, arguments, signs = [], [], symbols(function.schema, [])
+    for a in function.schema.inputs:
+        if a.type.is_tensor_like:
+            value = gradloom.rand(5, dtype=gradloom.float64) * 0.6 + (1.2 if name == "acosh" else 0.2)
+            if dtype == "complex":
+                value = gradloom.complex(value, gradloom.rand(5, dtype=gradloom.float64) * 0.5 + 0.1)
+            arguments.append(value.requires_grad_())
+        else:
+            arguments.append({"alpha": 2, "value": 3, "dim": 0, "half_to_float": False}[a.name])
+        names.append(signs[a.python_name].name)
+    keywords = {a.name: v for a, v in zip(function.schema.inputs, arguments, strict=True) if a.kwarg_only}
+    call = getattr(ops, function.schema.name.unambiguous)
+    result = call(*[v for a, v in zip(function.schema.inputs, arguments, strict=True) if not a.kwarg_only], **keywords)
+    g = gradloom.rand(5, dtype=result.dtype)
+    tangent_of = {n: gradloom.rand(5, dtype=v.dtype) for n, v in zip(names, arguments, strict=True)
+                  if isinstance(v, gradloom.Tensor)}
+    env = dict(zip(names, arguments, strict=True)) | {"z": result, "gradient": g}
+    env |= {f"d{n}": t for n, t in tangent_of.items()}
+    by_name = {a.python_name: v for a, v in zip(function.schema.inputs, arguments, strict=True)}
+    if equations.value is not None:
+        assert gradloom.allclose(evaluate(equations.value.tree, env), result)
+    for equation in equations.backward:
+        try:
+            right = evaluate(equation.tree, env)
+        except AttributeError:  # a helper that stayed a call
+            assert notation().remarks([equation.tree.name])
+            continue
+        for of, value in zip(equation.of, right if isinstance(right, tuple) else (right,), strict=True):
+            expected, = gradloom.autograd.grad(result, by_name[of], g, retain_graph=True)
+            value = value if isinstance(value, gradloom.Tensor) else gradloom.full_like(expected, value)
+            assert gradloom.allclose(value, expected), equation.text
+    with gradloom.autograd.forward_ad.dual_level():
+        make = gradloom.autograd.forward_ad.make_dual
+        duals = [make(v.detach(), tangent_of[n]) if n in tangent_of else v
+                 for n, v in zip(names, arguments, strict=True)]
+        dual = call(*[v for a, v in zip(function.schema.inputs, duals, strict=True) if not a.kwarg_only], **keywords)
+        expected = gradloom.autograd.forward_ad.unpack_dual(dual).tangent
+    for equation in equations.forward:
+        assert gradloom.allclose(evaluate(equation.tree, env), expected), equation.text
+
+
+def sample(name):
+    gradloom.manual_seed(3)
+    return {"dim": 0, "dtype": gradloom.float64, "is_result": False, "slope": 0.3, "lambd": 0.4, "t": 0.5, "low": 0.3,
+            "high": 0.6, "scale": 2.0, "w": 0.25}.get(name)
+
+
+SPECIAL = {"mm": (3, 3), "bmm": (2, 3, 3), "matmul": (3, 3), "t": (3, 2), "transpose": (2, 3, 3)}
+VECTORS = {"mv", "outer", "dot", "vdot"}  # which count as columns in what is written
+INTERNAL = {"restored", "conj_number", "scaled", "_log", "_real", "size", "sizes", "sym_size", "sym_sizes",
+            "sym_strides", "sym_numel", "scalar_type", "multiply", "subtract", "negative", "divide", "power", "to",
+            "new_zeros", "zeros", "ones", "full_like", "fill_", "fill", "float", "int", "bool", "zero_",
+            "conj_physical_", "conjugate", "linalg_vector_norm", "where", "logical_and", "logical_or", "logical_not"}
+
+
+@pytest.mark.parametrize("name", sorted(set(table().rewrites) - INTERNAL - VECTORS))
+def test_what_is_written_for_an_operator_is_what_it_computes(name):
+    for rewrite in table().rewrites[name]:
+        env, args = {}, []
+        for number, a in enumerate([*rewrite.arguments, *(v for _, v in rewrite.keywords)]):
+            if isinstance(a, ast.Name):
+                value = 7.0 if (name, a.id) == ("masked_fill", "value") else sample(a.id)
+                if a.id == "keepdim":
+                    value = True
+                elif value is None or name == "mse_loss_backward" and a.id == "t":
+                    value = gradloom.rand(SPECIAL.get(name, (4,)), dtype=gradloom.float64) + 0.1 * number
+                    value = value > 0.5 if a.id == "mask" else value
+                if a.id == "d":
+                    value = gradloom.float64
+                env[a.id] = value
+            else:
+                value = ast.literal_eval(a)
+            args.append(value)
+        keywords = {k: v for (k, _), v in zip(rewrite.keywords, args[len(rewrite.arguments):], strict=True)}
+        expected = getattr(ops, name)(*args[:len(rewrite.arguments)], **keywords)
+        body = Reader({n: Expr("symbol", name=n) for n in env}).read(rewrite.body)
+        if has_matrix(body):
+            left, right = (e for e in body.args) if body.kind == "matmul" else (body, None)
+            found = env[left.args[0].name].mT if right is None else env[left.name] @ env[right.name]
+        else:
+            found = evaluate(body, env)
+        found = found if isinstance(found, gradloom.Tensor) else gradloom.full_like(expected, found)
+        found = found.reshape(expected.shape) if name in ("sum", "mean") else found
+        assert gradloom.allclose(found.to(gradloom.float64), expected.to(gradloom.float64)), ast.unparse(rewrite.body)
+
+
+def has_matrix(e):
+    return e.kind in ("matmul", "transpose")
