@@ -23,7 +23,7 @@ from .native_functions import NativeFunction
 GRADIENT = "grad"
 GRADIENT_ARRAY = "grad_"  # what the generated code calls the array of `grad`
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "complex_to_float", "no_bool")
+_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool")
 
 
 @dataclass(frozen=True, slots=True)

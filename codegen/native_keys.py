@@ -35,8 +35,6 @@ TYPE_PROMOTIONS = (
     "default",
     "int_to_float",
     "always_bool",
-    "complex_to_float",
-    "bool_to_long",
     "default_with_numbers",
     "no_bool",
     "none",
