@@ -38,24 +38,34 @@ def run(node, grads: list) -> tuple:
         The gradients that go on to the next nodes.
     """
     hooks = node.hooks
-    if hooks is not None:
-        for hook in list(hooks.pre.values()):
-            found = hook(tuple(grads))
-            if found is not None:
-                grads = list(checked_replacements(hook, tuple(grads), found))
-    after = list(hooks.post.values()) if hooks is not None else ()
-    given = tuple(grads) if after else ()
+    if hooks is not None and hooks.pre:
+        grads = before(hooks, grads)
+    given = tuple(grads) if hooks is not None and hooks.post else None  # a node may take gradients out of the list
     if state.flags & ANOMALY:
         from .anomaly_mode import apply_watched
         outputs = apply_watched(node, grads)
     else:
         outputs = node.apply(grads)
     if hooks is not None and hooks.post:
-        outputs = tuple(outputs)
-        for hook in list(hooks.post.values()):
-            found = hook(outputs, given or tuple(grads))
-            if found is not None:
-                outputs = checked_replacements(hook, outputs, found)
+        outputs = after(hooks, tuple(outputs), tuple(grads) if given is None else given)
+    return outputs
+
+
+def before(hooks, grads: list) -> list:
+    """The gradients that a node receives, after its pre-hooks."""
+    for hook in list(hooks.pre.values()):
+        found = hook(tuple(grads))
+        if found is not None:
+            grads = list(checked_replacements(hook, tuple(grads), found))
+    return grads
+
+
+def after(hooks, outputs: tuple, grads: tuple) -> tuple:
+    """The gradients that a node returns, after its post-hooks."""
+    for hook in list(hooks.post.values()):
+        found = hook(outputs, grads)
+        if found is not None:
+            outputs = checked_replacements(hook, outputs, found)
     return outputs
 
 
