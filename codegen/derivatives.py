@@ -33,7 +33,7 @@ from .derivative_model import (
     Tangent,
 )  # fmt: skip
 from .derivative_outputs import check_styles, find_outputs, styled_uses
-from .errors import SpecError, raise_all, shorten
+from .errors import MAX_ERRORS, SpecError, raise_all, shorten
 from .formula_arrays import array_forms
 from .formula_helpers import find_helpers
 from .formula_names import Resolved
@@ -118,6 +118,7 @@ class _Loader:
         self.functions, self.callables = functions, callables
         self.counts: dict[str, int] = {}
         self.lines: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
 
     def load(self, entries: tuple[Entry, ...]) -> Derivatives:
         infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
@@ -128,6 +129,8 @@ class _Loader:
                 infos[str(schema.name)] = self.infos(entry, schema)
             except SpecError as error:
                 errors.append(error)
+                if len(errors) >= MAX_ERRORS:
+                    break
         raise_all(errors)
         return _join(self.functions, infos)
 
@@ -178,10 +181,19 @@ class _Loader:
         for section in sections(entry, schema):
             info = analyse(section, schema, self.callables)
             if info.inputs:
-                named = section.node.value if section.node is not None else None
-                info = replace(info, node=named or self.node_name(schema, section.dispatch_key))
+                node = section.node.value if section.node is not None else self.node_name(schema, section.dispatch_key)
+                self.check_node(node, section)
+                info = replace(info, node=node)
             found[section.dispatch_key] = info
         return found
+
+    def check_node(self, node: str, section: Section) -> None:
+        """A node class has one entry."""
+        place = section.node or section.place
+        if node in self.nodes:
+            hint = f"line {self.nodes[node]} has it; write another `node:`"
+            raise place.error(f"a second node class `{node}`", hint)
+        self.nodes[node] = place.line
 
     def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
         """PyTorch's name for the node class: overloads are numbered in the order of the file."""

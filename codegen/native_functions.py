@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import SpecError, raise_all
+from .errors import MAX_ERRORS, SpecError, raise_all
 from .families import Families
 from .kernel_expr import KernelExpr, analyse, check_named
 from .kernel_index import FunctionIndex
 from .native_keys import check_keys, word_of, words_of
 from .overloads import ambiguous_pairs, spell
+from .reserved import check_names
 from .schema import FunctionSchema, SchemaError, did_you_mean, parse
 from .source import load_entries
 from .text import Entry, Node, Text
@@ -174,6 +175,8 @@ class _Loader:
                 except SpecError as error:
                     wrong = [error]
             errors += wrong
+            if len(errors) >= MAX_ERRORS:
+                raise_all(errors)
         errors += _duplicates(functions)
         raise_all(errors or _ambiguous(functions))
         return NativeFunctions(tuple(functions))
@@ -183,6 +186,7 @@ class _Loader:
         assert isinstance(text, Text)  # check_keys has seen to it
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
+        check_names(text, schema, "function" in variants)
         kernel, composite = self.implementation(entry, text, schema)
         self.check_method(entry, schema, variants)
         return NativeFunction(
