@@ -12,10 +12,11 @@ from .node import Node, bump_version
 
 __all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional",
            "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "increment_version", "inference_mode", "no_grad",
-           "set_detect_anomaly", "set_grad_enabled"]
+           "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]
 
-_LAZY = {"Function": "function", "NestedIOFunction": "function", "Variable": "variable"}
-_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode"}
+_LAZY = {"Function": "function", "Variable": "variable", "is_multithreading_enabled": "grad_mode",
+         "set_multithreading_enabled": "grad_mode"}
+_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode", "variable"}
 
 
 def __getattr__(name):

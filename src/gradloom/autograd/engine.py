@@ -6,7 +6,8 @@ Note [One backward pass]
 3. Nodes whose edges have all delivered wait in a heap, latest made first. Each is taken, its hooks and its `apply` run,
    and each gradient is checked against what the next node expects and added to that node's buffer.
 
-The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any.
+The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any. A pass inside
+a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (autograd/deep_passes.py).
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from .node import GraphRoot, Node
 from .validate import validate_gradient
 
 _task_id = count().__next__
+LEVELS_PER_THREAD = 20  # passes inside passes that share a stack, of which each takes a dozen frames or more
 
 
 class GraphTask:
     """One backward pass."""
 
-    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer", "root", "notes")
+    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer", "depth", "root",
+                 "notes")
 
     def __init__(self, root: Node, keep_graph: bool, create_graph: bool, plan=None):
         self.id = _task_id()
@@ -41,6 +44,7 @@ class GraphTask:
         self.pending = None     # see `_dependencies`
         self.node = None        # the node that is running
         self.outer = state.graph_task
+        self.depth = 0 if self.outer is None else self.outer.depth + 1
         self.notes = {}         # of hooks that are called several times in a pass
 
 
@@ -95,9 +99,11 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     state.graph_task = task
     state.flags = flags & ~GRAD_OFF if create_graph else flags | GRAD_OFF
     try:
-        _run(task, root, buffer)
-        while task.callbacks:
-            task.callbacks.pop(0)()
+        if task.depth and not task.depth % LEVELS_PER_THREAD:
+            from .deep_passes import in_another_thread
+            in_another_thread(_finish, task, root, buffer)
+        else:
+            _finish(task, root, buffer)
     except Exception as error:
         from .error_notes import explain
         explain(error, _run.__code__)
@@ -106,6 +112,12 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         state.graph_task = task.outer
         state.flags = flags
     return plan.results if plan is not None else None
+
+
+def _finish(task: GraphTask, root: Node, buffer: list) -> None:
+    _run(task, root, buffer)
+    while task.callbacks:
+        task.callbacks.pop(0)()
 
 
 def _dependencies(root) -> dict:
@@ -165,6 +177,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     ready: list = []
     watched = state.flags & ANOMALY
     while True:
+        task.node = node
         hooks = node.hooks
         if hooks is not None and (plan is None or plan.wants(node)):
             hook_calls.on_tensors(hooks, grads)
@@ -172,7 +185,6 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
         if plan is not None and node in plan.captures:
             plan.capture(node, grads)
         if plan is None or node in plan.needed:
-            task.node = node
             outputs = node.apply(grads) if hooks is None and not watched else hook_calls.run(node, grads)
             if not keep_graph:
                 release = node.release_variables
@@ -287,3 +299,13 @@ def will_run(node) -> bool:
     if task.plan is not None:
         return task.plan.wants(node)
     return node in task.pending or node is task.root
+
+
+def is_checkpoint_valid() -> bool:
+    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    task = state.graph_task
+    while task is not None:
+        if task.plan is not None:
+            return False
+        task = task.outer
+    return True

@@ -9,6 +9,7 @@ from . import increment_version
 from .edge import gradient_edge
 from .multi_grad_hook import register_multi_grad_hook
 from .node import Node
+from .variable import Variable
 
 __all__ = ["GradientEdge", "Node", "get_gradient_edge", "increment_version", "register_multi_grad_hook"]
 
@@ -26,6 +27,10 @@ class GradientEdge(NamedTuple):
     node: Node
     output_nr: int
     ownership_token: object = None
+
+
+def _engine_run_backward(tensors, *args, **kwargs):
+    return Variable._execution_engine.run_backward(tensors, *args, **kwargs)
 
 
 def get_gradient_edge(tensor) -> GradientEdge:

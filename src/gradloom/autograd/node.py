@@ -55,6 +55,9 @@ class Node:
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
 
+    def __init__(self):
+        raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
+
     def __getattr__(self, name):
         """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
