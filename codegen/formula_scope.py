@@ -14,7 +14,6 @@ from enum import Enum
 
 from .schema import FunctionSchema, Type
 
-
 OPERATORS = "ops"  # what generated code calls the module of gradloom's operators: `ops.where(...)`
 
 
