@@ -45,7 +45,7 @@ bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side 
 
 docs: $(VENV)/installed-docs ## build the documentation into build/site and test what it and README.md say
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
-	@$(VENV)/bin/python -m pytest --quiet tests/docs $(PYTEST_ARGS)
+	@DOCS_BUILT=1 $(VENV)/bin/python -m pytest --quiet tests/docs $(PYTEST_ARGS)
 	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json

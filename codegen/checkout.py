@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .target import FILES, UsageError
+FILES = ("native_functions.yaml", "derivatives.yaml")
+
+
+class UsageError(Exception):
+    """Something that the person at the command line can mend."""
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import differences
 import reference
 import sources
 import typeset
@@ -43,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return sources.rewrite(ROOT, page.file.src_uri, markdown)
+    return sources.rewrite(ROOT, page.file.src_uri, differences.fill(ROOT, markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

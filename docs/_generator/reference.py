@@ -18,8 +18,9 @@ import jinja2
 from locate import Definitions
 
 from gradloom.codegen import derivatives, native_functions
-from gradloom.codegen.derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
+from gradloom.codegen.derivative_model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
 from gradloom.codegen.native_functions import NativeFunction
+from gradloom.codegen.notation import Equation, Equations, Notation
 from gradloom.codegen.source import load_entries
 
 NATIVE, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
@@ -43,11 +44,25 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Formula:
+    """A formula: the inputs or outputs that it is about, its text in derivatives.yaml, and the same as equations."""
+
+    of: tuple[str, ...]
+    source: str
+    equations: tuple[Equation, ...]
+
+
+def _about(names: tuple[str, ...], equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
+    return tuple(e for e in equations if set(e.of) <= set(names))
+
+
+@dataclass(frozen=True)
 class Overload:
     """One entry of native_functions.yaml with its derivative, as the template prints it."""
 
     native: NativeFunction
     joined: DifferentiableFunction
+    equations: Equations
     definitions: Definitions
     formula_line: int | None
 
@@ -91,12 +106,26 @@ class Overload:
         return self.info.node if self.info is not None else None
 
     @property
-    def gradients(self) -> tuple[Derivative, ...]:
-        return self.info.derivatives if self.info is not None else ()
+    def gradients(self) -> tuple[Formula, ...]:
+        """What gives the gradients of its inputs."""
+        found = self.info.derivatives if self.info is not None else ()
+        return tuple(Formula(d.inputs, d.source, _about(d.inputs, self.equations.backward)) for d in found)
 
     @property
-    def tangents(self) -> tuple[derivatives.ForwardDerivative, ...]:
-        return self.info.forward if self.info is not None else ()
+    def tangents(self) -> tuple[Formula, ...]:
+        """What gives the tangents of its results."""
+        found = self.info.forward if self.info is not None else ()
+        return tuple(Formula(f.outputs, f.source, _about(f.outputs, self.equations.forward)) for f in found)
+
+    @property
+    def symbols(self) -> tuple[tuple[str, str], ...]:
+        """(sign in the equations, name in the schema), where the two differ."""
+        return tuple((latex, name) for name, (latex, _) in self.equations.symbols.items() if name in self._used)
+
+    @property
+    def _used(self) -> set[str]:
+        equations = (*self.equations.backward, *self.equations.forward)
+        return {n for n, (latex, _) in self.equations.symbols.items() if any(latex in e.latex for e in equations)}
 
     @property
     def saved(self) -> tuple[str, ...]:
@@ -152,6 +181,11 @@ class Operator:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for name in self.candidates if is_reachable(name))
+
+    def shares(self, overload: Overload) -> Overload | None:
+        """The overload before this one that has the same formulas, as an in-place operator has its functional one's."""
+        before = self.overloads[:self.overloads.index(overload)]
+        return next((b for b in before if b.node is not None and b.node == overload.node), None)
 
     @property
     def purpose(self) -> str:
@@ -211,10 +245,11 @@ def operators(root: Path) -> tuple[Operator, ...]:
     joined = derivatives.load(root / DERIVATIVES, functions, shown=DERIVATIVES, package=package)
     lines = {e.fields["name"].value.partition("(")[0]: e.fields["name"].line
              for e in load_entries(root / DERIVATIVES, DERIVATIVES)}
-    definitions = Definitions(root, package)
+    definitions, notation = Definitions(root, package), Notation(package / "formulas")
     groups: dict[tuple[str, str], list[Overload]] = {}
     for function in functions:
-        overload = Overload(function, joined[function.name], definitions, _line(lines, function, joined))
+        own = joined[function.name]
+        overload = Overload(function, own, notation.of(own), definitions, _line(lines, function, joined))
         groups.setdefault((function.family, function.schema.name.base), []).append(overload)
     return tuple(Operator(name, family, tuple(group)) for (family, name), group in groups.items())
 

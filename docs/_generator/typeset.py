@@ -26,6 +26,10 @@ _ERRORS = (
     DenominatorNotFoundError, DoubleSubscriptsError, DoubleSuperscriptsError, ExtraLeftOrMissingRightError,
     MissingEndError, MissingSuperScriptOrSubscriptError, NoAvailableTokensError, NumeratorNotFoundError,
 )
+# Names of several letters, which the converter would set letter by letter, as a product of so many variables.
+_WORD = re.compile(r"\\(operatorname|mathit|mathrm)\{((?:[^{}\\]|\\_)+)\}")
+_SET_WORD = re.compile(r"<mtext>(operatorname|mathit|mathrm):(.*?)</mtext>")
+_STYLES = {"operatorname": ' mathvariant="normal"', "mathrm": ' mathvariant="normal"', "mathit": ' class="word"'}
 
 
 def formulas(page: str) -> str:
@@ -40,7 +44,9 @@ def formulas(page: str) -> str:
 @lru_cache(maxsize=4096)
 def _mathml(tex: str, display: str) -> str:
     tex = entities.unescape(tex).strip()
+    marked = _WORD.sub(lambda m: rf"\text{{{m[1]}:{m[2].replace(chr(92), '')}}}", tex)
     try:
-        return convert(tex, display=display)
+        mathml: str = convert(marked, display=display)
     except _ERRORS as error:
         raise PluginError(f"a formula cannot be set: {type(error).__name__}: {tex}") from error
+    return _SET_WORD.sub(lambda m: f"<mi{_STYLES[m[1]]}>{m[2]}</mi>", mathml)

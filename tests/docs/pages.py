@@ -4,9 +4,9 @@ What happens to a code block when the tests run it is decided by its language, a
 no reader sees:
 
     python          run, in the order of the page and with the names of the blocks before it. A ```text block right
-                    after it is what it prints, to the letter; without one, it must print nothing.
-    console         `$ command` is run in the page's folder, and the lines below it are what it prints; `...` stands
-                    for anything.
+                    after it is what it prints, with `...` for anything; without one, it must print nothing.
+    console         `$ command` is run in the page's folder, and the lines below it are what it prints, in the same
+                    way.
     sh              run in the page's folder, and must succeed.
     yaml            loaded by the generator, as entries that may have formulas for each other.
     text            shown, not run.

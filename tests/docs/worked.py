@@ -147,5 +147,5 @@ def _judge(block: Block, printed: str, raised: list[str] | None) -> Iterator[str
         yield f"{block.place}: it should raise, and does not"
     elif raised and not matches(printed + raised[0], block.shown or ""):
         yield f"{block.place}: it raises\n{raised[0]}\nand not\n{block.shown}"
-    elif not raised and printed != (block.shown or ""):
+    elif not raised and not matches(printed, block.shown or ""):
         yield f"{block.place}: it prints\n{printed}\nand not\n{block.shown or 'nothing'}"

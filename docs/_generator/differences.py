@@ -1,0 +1,71 @@
+"""The parts of differences.md that are facts: what is not there, and the misses of the comparison with PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import yaml
+
+MISSES = "tests/conformance/known_misses.yaml"
+# What users of PyTorch may look for. Only what is missing when the site is built is shown.
+WANTED = {
+    "functional transforms": ("func", "vmap"),
+    "jacobians and Hessians by function": ("autograd.functional",),
+    "Fourier transforms": ("fft",),
+    "decompositions": ("linalg.svd", "linalg.eigh", "linalg.eig", "linalg.qr", "linalg.cholesky", "linalg.lu"),
+    "inverses and solvers": ("linalg.inv", "linalg.solve", "linalg.lstsq", "linalg.det", "linalg.pinv"),
+    "matrix functions": ("linalg.matrix_exp", "linalg.matrix_power", "linalg.norm", "linalg.vector_norm"),
+    "saving tensors": ("save", "load"),
+    "data sets and loaders": ("utils.data",),
+    "checkpointing": ("utils.checkpoint",),
+    "mixed precision": ("autocast", "amp"),
+    "profilers": ("profiler", "autograd.profiler"),
+    "subclasses that intercept calls": ("overrides",),
+    "compilers": ("compile", "jit", "export"),
+    "distributed training": ("distributed",),
+}
+
+
+def is_there(dotted: str) -> bool:
+    """Whether gradloom has a member or module of that name."""
+    place = import_module("gradloom")
+    for part in dotted.split("."):
+        try:
+            place = getattr(place, part)
+        except (AttributeError, ModuleNotFoundError):
+            return False
+    return True
+
+
+def not_there() -> str:
+    """What is missing, as a list."""
+    lines = []
+    for what, names in WANTED.items():
+        missing = [f"`gradloom.{n}`" for n in names if not is_there(n)]
+        if missing:
+            lines.append(f"- {what}: {', '.join(missing)}")
+    return "\n".join(lines) or "Nothing that anybody has asked for."
+
+
+def known_misses(root: Path) -> str:
+    """A table of the known misses."""
+    kinds = yaml.safe_load((root / MISSES).read_text(encoding="utf-8"))
+    rows = ["| name | where | why |", "|---|---|---|"]
+    for entries in kinds.values():
+        for name, stages in (entries or {}).items():
+            by_reason: dict[str, list[str]] = {}
+            for stage, reason in stages.items():
+                first, _, more = reason.partition(";")
+                known = stages.get(first.removeprefix("as ").strip()) if first.startswith("as ") else None
+                by_reason.setdefault((known or reason) + (f";{more}" if known and more else ""), []).append(stage)
+            for reason, where in by_reason.items():
+                rows.append(f"| `{name}` | {', '.join(where).replace('_', ' ')} | {reason} |")
+    return "\n".join(rows)
+
+
+def fill(root: Path, text: str) -> str:
+    """The text of a page with its marks replaced."""
+    if "<!-- not there yet -->" not in text:
+        return text
+    return text.replace("<!-- not there yet -->", not_there()).replace("<!-- known misses -->", known_misses(root))
