@@ -6,7 +6,11 @@ state, and nothing that writes to its arguments.
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 import numpy
 
@@ -14,18 +18,56 @@ SUBMODULES = frozenset({"linalg", "fft"})
 
 CONSTANTS = frozenset({"pi", "e", "euler_gamma", "inf", "nan", "newaxis"})
 
-# Functions that make arrays or answer questions about types; all others are found by being array functions.
-_MAKERS = frozenset(
-    """arange array asarray ascontiguousarray broadcast_shapes can_cast empty eye finfo full identity iinfo
-    indices issubdtype mgrid ogrid ones promote_types result_type tri zeros""".split()
+# The functions of NumPy that compute arrays from arrays, one by one: a new version of NumPy adds nothing to the
+# language. Not among them is what reads or writes files, calls back into Python, keeps a state, returns text, writes
+# to an argument, or makes arrays of Python objects; nor what NumPy 2.0 does not have.
+# tests/codegen/test_security.py compares the lists with what the installed NumPy says of each name.
+UFUNCS = frozenset(
+    """abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh
+    bitwise_and bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+    bitwise_xor cbrt ceil conj conjugate copysign cos cosh deg2rad degrees divide divmod equal exp exp2 expm1
+    fabs float_power floor floor_divide fmax fmin fmod frexp gcd greater greater_equal heaviside hypot invert
+    isfinite isinf isnan lcm ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2
+    logical_and logical_not logical_or logical_xor matmul maximum minimum mod modf multiply negative nextafter
+    not_equal positive pow power rad2deg radians reciprocal remainder right_shift rint sign signbit sin sinh
+    spacing sqrt square subtract tan tanh true_divide trunc vecdot""".split()
 )
 
-# Array functions that read or write files, call back into Python, write to an argument, or return text.
-_REFUSED = frozenset(
-    """apply_along_axis apply_over_axes array2string array_repr array_str copyto fill_diagonal fromfile
-    fromfunction fromiter fromregex frompyfunc fromstring frombuffer genfromtxt load loadtxt memmap piecewise
-    place put put_along_axis putmask save savetxt savez savez_compressed shares_memory may_share_memory
-    vectorize""".split()
+DTYPES = frozenset(
+    """bool bool_ byte cdouble clongdouble complex128 complex64 complexfloating csingle double float16 float32
+    float64 floating half inexact int16 int32 int64 int8 int_ intc integer intp long longdouble longlong number
+    short signedinteger single ubyte uint uint16 uint32 uint64 uint8 uintc uintp ulong ulonglong unsignedinteger
+    ushort""".split()
+)
+
+FUNCTIONS = frozenset(
+    """all allclose amax amin angle any append arange argmax argmin argpartition argsort argwhere around array
+    array_equal array_equiv array_split asarray ascontiguousarray astype atleast_1d atleast_2d atleast_3d
+    average bincount block broadcast_arrays broadcast_shapes broadcast_to can_cast choose clip column_stack
+    compress concat concatenate convolve copy corrcoef correlate count_nonzero cov cross cumprod cumsum delete
+    diag diag_indices_from diagflat diagonal diff digitize dot dsplit dstack ediff1d einsum einsum_path empty
+    empty_like expand_dims extract eye finfo flatnonzero flip fliplr flipud full full_like geomspace gradient
+    histogram histogram2d histogram_bin_edges histogramdd hsplit hstack i0 identity iinfo imag indices inner
+    insert interp intersect1d isclose iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj issubdtype
+    ix_ kron lexsort linspace logspace matrix_transpose max mean median meshgrid mgrid min moveaxis nan_to_num
+    nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile
+    nanstd nansum nanvar ndim nonzero ogrid ones ones_like outer packbits pad partition percentile permute_dims
+    poly polyadd polyder polydiv polyfit polyint polymul polysub polyval prod promote_types ptp quantile ravel
+    ravel_multi_index real real_if_close repeat reshape resize result_type roll rollaxis roots rot90 round
+    searchsorted select setdiff1d setxor1d shape sinc size sort sort_complex split squeeze stack std sum
+    swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices_from trim_zeros
+    triu triu_indices_from union1d unique unique_all unique_counts unique_inverse unique_values unpackbits
+    unravel_index unwrap vander var vdot vsplit vstack where zeros zeros_like""".split()
+)
+
+_LINALG = frozenset(
+    """cholesky cond cross det diagonal eig eigh eigvals eigvalsh inv lstsq matmul matrix_norm matrix_power
+    matrix_rank matrix_transpose multi_dot norm outer pinv qr slogdet solve svd svdvals tensordot tensorinv
+    tensorsolve trace vecdot vector_norm""".split()
+)
+
+_FFT = frozenset(
+    """fft fft2 fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftn""".split()
 )
 
 UFUNC_METHODS = frozenset({"accumulate", "outer", "reduce", "reduceat"})
@@ -57,38 +99,63 @@ OPERATORS = {
     "LtE": "less_equal", "Gt": "greater", "GtE": "greater_equal",
 }  # fmt: skip
 
-_ArrayFunction = type(numpy.sum)
+_IN = {"": UFUNCS | DTYPES | FUNCTIONS | CONSTANTS, "linalg": _LINALG, "fft": _FFT}
+
+# Parameters by which a function would write to an array, given by keyword or by position.
+_WRITING = ("out", "overwrite_input")
+_NAN_TO_NUM = ("nan_to_num", "copy")
+
+# A dtype of Python objects: an operation on its elements calls methods of theirs.
+OBJECT_DTYPE = re.compile(r"(?:.*,)?\s*\d*[<>=|]?O\d*(?:,.*)?|.*object.*", re.IGNORECASE)
 
 
 def kind_of(path: tuple[str, ...]) -> str | None:
     """What `xp.<path>` is: 'ufunc', 'function', 'value' (a constant or dtype), 'module', or None if not to be
     used.
     """
-    if len(path) == 1 and path[0] in CONSTANTS:
-        return "value"
-    if path[0] in SUBMODULES:
+    first = path[0]
+    if first in SUBMODULES:
         if len(path) == 1:
             return "module"
-        return "function" if len(path) == 2 and path[1] in names_in(path[0]) else None
-    if len(path) == 1 and path[0] in names_in(""):
-        member = getattr(numpy, path[0])
-        if isinstance(member, numpy.ufunc):
+        return "function" if len(path) == 2 and path[1] in names_in(first) else None
+    if len(path) == 1 and first in names_in(""):
+        if first in UFUNCS:
             return "ufunc"
-        return "value" if isinstance(member, type) and issubclass(member, numpy.generic) else "function"
+        return "value" if first in DTYPES | CONSTANTS else "function"
     is_ufunc = len(path) == 2 and kind_of(path[:1]) == "ufunc"
     return "function" if is_ufunc and path[1] in UFUNC_METHODS else None
 
 
 @cache  # three keys: the namespace itself and its two submodules
 def names_in(submodule: str) -> frozenset[str]:
-    """The functions, dtypes and constants of `xp`, or of `xp.<submodule>`."""
+    """The functions, dtypes and constants of `xp`, or of `xp.<submodule>`, as far as the installed NumPy has them."""
     module = getattr(numpy, submodule) if submodule else numpy
-    names = set[str]() if submodule else set(CONSTANTS | (_MAKERS & set(dir(numpy))))
-    for name in dir(module):
-        if name.startswith("_") or name in _REFUSED:
-            continue
-        member = getattr(module, name)
-        is_dtype = isinstance(member, type) and issubclass(member, numpy.generic)
-        if isinstance(member, numpy.ufunc | _ArrayFunction) or (is_dtype and not submodule):
-            names.add(name)
-    return frozenset(names)
+    return frozenset(name for name in _IN[submodule] if hasattr(module, name))
+
+
+def written_parameter(path: tuple[str, ...], positional: int, keywords: Iterable[str]) -> str | None:
+    """The parameter by which a call of `xp.<path>` would write to an array; None if it writes to nothing."""
+    names = _parameters(path)
+    for name in (*_WRITING, *_NAN_TO_NUM[1:] * (path[-1] == _NAN_TO_NUM[0])):
+        if name in keywords or (name in names and names.index(name) < positional):
+            return name
+    return None
+
+
+def _parameters(path: tuple[str, ...]) -> list[str]:
+    """The positional parameters of a function, as far as NumPy tells."""
+    if path[-1] in UFUNC_METHODS and len(path) == 2:
+        return {"reduce": ["array", "axis", "dtype", "out"], "accumulate": ["array", "axis", "dtype", "out"],
+                "reduceat": ["array", "indices", "axis", "dtype", "out"]}.get(path[1], [])  # fmt: skip
+    if len(path) == 1 and path[0] in UFUNCS:
+        ufunc = getattr(numpy, path[0])
+        return [*(f"x{i}" for i in range(ufunc.nin)), *["out"] * ufunc.nout]
+    if path in (("dot",), ("concatenate",), ("concat",)):  # written in C; they do not tell
+        return ["a", "b", "out"]
+    module = getattr(numpy, path[0]) if len(path) == 2 else numpy
+    function: Any = getattr(module, path[-1], None)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-FILES = ("native_functions.yaml", "derivatives.yaml")
-
-
-class UsageError(Exception):
-    """Something that the person at the command line can mend."""
+from .target import FILES, UsageError
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

@@ -21,21 +21,23 @@ from .derivative_model import DifferentiableInput, ForwardDerivative, Output, Ta
 from .derivative_scope import GRAD, forward_scope
 from .formula import FormulaError
 from .formula_names import Resolved, resolve
-from .formula_saving import OPERATORS, write_forward
+from .formula_saving import write_forward
 from .formula_scope import Callables, Kind, Role
 from .schema import FunctionSchema
 
 LINEAR, ELEMENT_WISE = "auto_linear", "auto_element_wise"
 
 
-def linear_call(schema: FunctionSchema, inputs: Collection[str]) -> str:
-    """The call of an operator with the tangents of `inputs` in their places."""
+def linear_call(schema: FunctionSchema, inputs: Collection[str], home: str) -> str:
+    """The call of an operator, in the module that generated code calls `home`, with the tangents of `inputs` in their
+    places.
+    """
     parts = []
     for argument in schema.inputs:
         name = argument.python_name
         value = f"{name}_t" if name in inputs else name
         parts.append(f"{name}={value}" if argument.kwarg_only else value)
-    return f"{OPERATORS}.{schema.name.unambiguous}({', '.join(parts)})"
+    return f"{home}.{schema.name.unambiguous}({', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class ForwardAnalysis:
         if functional.name.base not in self.callables.operators:
             message = f"`{LINEAR}` needs an operator `{functional.name.base}` that writes to nothing"
             raise line.text.error(message, "write the formula out")
-        text = linear_call(functional, tangents)
+        text = linear_call(functional, tangents, self.callables.operators[functional.name.base].home)
         return ForwardDerivative(
             line.of, text, line.word, LINEAR, self.tangents(self.inputs), place=line.text
         )

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from .text import Entry, Node, Text, TextList
 
 NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differentiability", "node"
 DEFAULT = "Default"
+_NODE = re.compile(r"[A-Z][A-Za-z0-9]*Backward[A-Za-z0-9_]*")
 NON_DIFFERENTIABLE = "non_differentiable"
 _BACKENDS = (
     "CPU", "CUDA", "HIP", "XLA", "MTIA", "MAIA", "MPS", "XPU", "HPU", "Lazy", "Meta", "IPU", "Functionality",
@@ -149,8 +151,8 @@ def _section(
 
 
 def _node_name(key: Text, value: Node) -> Text:
-    if not isinstance(value, Text) or not value.value.isidentifier():
-        raise key.error("`node` is not the name of a class", "write one, such as `CopyBackwards`")
+    if not isinstance(value, Text) or not _NODE.fullmatch(value.value):
+        raise key.error("`node` is not the name of a node class", "write one, such as `CopyBackwards`")
     return value
 
 

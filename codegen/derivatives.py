@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,11 +33,11 @@ from .derivative_model import (
     Tangent,
 )  # fmt: skip
 from .derivative_outputs import check_styles, find_outputs, styled_uses
-from .errors import SpecError, raise_all, shorten
+from .errors import MAX_ERRORS, SpecError, raise_all, shorten
 from .formula_arrays import array_forms
 from .formula_helpers import find_helpers
 from .formula_names import Resolved
-from .formula_scope import Callables, describe_operators
+from .formula_scope import OPERATORS, Callables, Helper, describe_operators
 from .native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
 from .schema import FunctionSchema, did_you_mean
 from .source import load_entries
@@ -50,16 +50,19 @@ __all__ = [
 
 
 class Derivatives:
-    """All operators with their derivatives.
+    """All operators with their derivatives. `infos` are all nodes, `entries` those of the file by full name.
 
     Iteration gives a DifferentiableFunction for each operator and derived variant, in the order of
     native_functions.yaml; `[]` and `in` go by full name.
     """
 
     def __init__(
-        self, infos: tuple[DifferentiabilityInfo, ...], functions: tuple[DifferentiableFunction, ...]
+        self,
+        infos: tuple[DifferentiabilityInfo, ...],
+        functions: tuple[DifferentiableFunction, ...],
+        entries: Mapping[str, Mapping[str, DifferentiabilityInfo]],
     ) -> None:
-        self.infos = infos
+        self.infos, self.entries = infos, entries
         self._by_name = {f.name: f for f in functions}
 
     def __iter__(self) -> Iterator[DifferentiableFunction]:
@@ -93,12 +96,23 @@ def load(
     Raises SpecError, or SpecErrors where several things are wrong.
     """
     package = package_folder(path) if package is None else package
-    callables = Callables(
-        find_helpers(package / "formulas", "src/gradloom/formulas"),
-        describe_operators(_callable_schemas(functions)),
-        array_forms(functions),
-    )
-    return _Loader(functions, callables).load(load_entries(path, shown))
+    callables = callables_of(functions, find_helpers(package / "formulas", "src/gradloom/formulas"))
+    return analyse_entries(load_entries(path, shown), functions, callables)
+
+
+def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
+    """What formulas may call of a package: its helpers and its operators, in the module that code calls `home`."""
+    return Callables(helpers, describe_operators(_callable_schemas(functions), home), array_forms(functions))
+
+
+def analyse_entries(
+    entries: Sequence[Entry], functions: NativeFunctions, callables: Callables, home: str = OPERATORS
+) -> Derivatives:
+    """The derivatives of these entries, joined to the operators; `home` is what code calls the module of those.
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    return _Loader(functions, callables, home).load(entries)
 
 
 def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSchema, tuple[str, ...], str]]:
@@ -114,12 +128,13 @@ def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSche
 
 
 class _Loader:
-    def __init__(self, functions: NativeFunctions, callables: Callables) -> None:
-        self.functions, self.callables = functions, callables
+    def __init__(self, functions: NativeFunctions, callables: Callables, home: str) -> None:
+        self.functions, self.callables, self.home = functions, callables, home
         self.counts: dict[str, int] = {}
         self.lines: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
 
-    def load(self, entries: tuple[Entry, ...]) -> Derivatives:
+    def load(self, entries: Sequence[Entry]) -> Derivatives:
         infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
         errors = []
         for entry in entries:
@@ -128,8 +143,10 @@ class _Loader:
                 infos[str(schema.name)] = self.infos(entry, schema)
             except SpecError as error:
                 errors.append(error)
+                if len(errors) >= MAX_ERRORS:
+                    break
         raise_all(errors)
-        return _join(self.functions, infos)
+        return join(self.functions, infos, self.home)
 
     def schema(self, entry: Entry) -> FunctionSchema:
         """The operator that an entry is about, which both files must spell alike."""
@@ -178,10 +195,19 @@ class _Loader:
         for section in sections(entry, schema):
             info = analyse(section, schema, self.callables)
             if info.inputs:
-                named = section.node.value if section.node is not None else None
-                info = replace(info, node=named or self.node_name(schema, section.dispatch_key))
+                node = section.node.value if section.node is not None else self.node_name(schema, section.dispatch_key)
+                self.check_node(node, section)
+                info = replace(info, node=node)
             found[section.dispatch_key] = info
         return found
+
+    def check_node(self, node: str, section: Section) -> None:
+        """A node class has one entry."""
+        place = section.node or section.place
+        if node in self.nodes:
+            hint = f"line {self.nodes[node]} has it; write another `node:`"
+            raise place.error(f"a second node class `{node}`", hint)
+        self.nodes[node] = place.line
 
     def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
         """PyTorch's name for the node class: overloads are numbered in the order of the file."""
@@ -258,9 +284,11 @@ def _disagreement(text: Text, known: str) -> SpecError:
     return text.error(message, hint, match.start(), len(match[0]))
 
 
-def _join(functions: NativeFunctions, infos: dict[str, dict[str, DifferentiabilityInfo]]) -> Derivatives:
+def join(
+    functions: Iterable[NativeFunction], infos: Mapping[str, Mapping[str, DifferentiabilityInfo]], home: str = OPERATORS
+) -> Derivatives:
     """Each operator and derived variant with its derivative: an own entry, or that of its functional form."""
-    by_signature: dict[str, dict[str, DifferentiabilityInfo]] = {}
+    by_signature: dict[str, Mapping[str, DifferentiabilityInfo]] = {}
     for found in infos.values():
         schema = next(iter(found.values())).schema
         if schema.kind == "functional":
@@ -271,12 +299,12 @@ def _join(functions: NativeFunctions, infos: dict[str, dict[str, Differentiabili
         variants: list[Variant | None] = [None, *function.derived]
         for variant in variants:
             schema = function.schema if variant is None else variant.schema
-            own = infos.get(str(schema.name))
+            own: Mapping[str, DifferentiabilityInfo] | None = infos.get(str(schema.name))
             if own is None and schema.kind == "inplace":
                 shared = by_signature.get(str(schema.signature()), {})
                 own = {key: info.for_inplace(schema) for key, info in shared.items()}
             elif own is None and variant is not None and variant.kind == "copy":
-                own = {k: _for_copy(info, schema) for k, info in infos.get(function.name, {}).items()}
+                own = {k: _for_copy(info, schema, home) for k, info in infos.get(function.name, {}).items()}
                 extra += own.values()
             elif own is not None and schema.kind == "inplace":
                 own = {key: info.for_inplace(schema) for key, info in own.items()}
@@ -285,19 +313,19 @@ def _join(functions: NativeFunctions, infos: dict[str, dict[str, Differentiabili
                 DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own)
             )
     nodes = [info for found in infos.values() for info in found.values()]
-    return Derivatives(tuple(nodes + extra), tuple(joined))
+    return Derivatives(tuple(nodes + extra), tuple(joined), infos)
 
 
-def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema) -> DifferentiabilityInfo:
+def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) -> DifferentiabilityInfo:
     """The copy variant of a view has a node class of its own, which PyTorch calls `ExpandBackward0_copy`."""
-    linear = linear_call(schema, [i.name for i in info.inputs])
+    linear = linear_call(schema, [i.name for i in info.inputs], home)
     forward = tuple(replace(f, formula=linear) if f.kind == LINEAR else f for f in info.forward)
     node = info.node and f"{info.node}_copy"
     return replace(info, schema=schema, name=str(schema), node=node, forward=forward)
 
 
 def _strategy(
-    function: NativeFunction, schema: FunctionSchema, infos: dict[str, DifferentiabilityInfo]
+    function: NativeFunction, schema: FunctionSchema, infos: Mapping[str, DifferentiabilityInfo]
 ) -> str:
     if schema.kind == "out":
         return "out"

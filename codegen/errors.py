@@ -12,12 +12,18 @@ from collections.abc import Iterable
 
 _MARGIN = 60
 _WIDTH = 150
+MAX_ERRORS = 50  # of one run: who reads them all, and looking for what was meant takes time
 
 
 def shorten(word: str, limit: int = 60) -> str:
     """A word as a message quotes it: on one line, and not longer than `limit` characters."""
     word = " ".join(word.split())
     return word if len(word) <= limit else word[: limit - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would take for a command, and without what cannot be written as UTF-8."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class SpecError(Exception):
@@ -36,7 +42,7 @@ class SpecError(Exception):
     ) -> None:
         super().__init__(message)
         self.path, self.line, self.col, self.source_line = str(path), line, col, source_line
-        self.message, self.hint, self.length = message, hint, length
+        self.message, self.hint, self.length = printable(message), printable(hint), length
 
     @property
     def errors(self) -> tuple[SpecError, ...]:
@@ -81,7 +87,8 @@ class SpecErrors(SpecError):
         return self._errors
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self._errors))
+        shown = "\n\n".join(map(str, self._errors[:MAX_ERRORS]))
+        return f"{shown}\n\nthere may be more errors" if len(self._errors) >= MAX_ERRORS else shown
 
 
 def raise_all(errors: Iterable[SpecError]) -> None:

@@ -23,6 +23,7 @@ MAX_DEPTH = 100
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_FOREIGN = re.compile(r"[^ -~]")
 _WORD = re.compile(r"\w+|\S")
 _DANGLING = re.compile(r"(\*\*|//|<<|>>|[-+*/%@&|^~<>=!,.:]|\b(?:and|or|not|in|is|if|else|for)\b)\Z")
 
@@ -65,14 +66,16 @@ def _is_deep(tree: ast.expr) -> bool:
 
 def _check_characters(text: Text, code: str, lead: int) -> None:
     """Refuses what is not ASCII, comments, strings without an end, and brackets that do not match."""
+    foreign = _FOREIGN.search(code)
+    if foreign is not None:
+        char = foreign.group()
+        shown = f"`{char}`" if char.isprintable() else f"U+{ord(char):04X}"
+        message = f"unexpected character {shown} in an expression"
+        raise text.error(message, "use ASCII characters", lead + foreign.start(), 1)
     opened: list[int] = []
     i = 0
     while i < len(code):
         char = code[i]
-        if not char.isascii():
-            raise text.error(
-                f"unexpected character `{char}` in an expression", "use ASCII characters", lead + i, 1
-            )
         if char == "#":
             hint = "put the comment above the entry, or after the value of a key that is not a block"
             raise text.error("a comment in an expression", hint, lead + i, 1)

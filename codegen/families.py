@@ -26,10 +26,11 @@ _BANNER = re.compile(r"^# == (\w+) ==$", re.MULTILINE)
 class Families:
     """The families of a package and, for entries of one file, the family of each."""
 
-    def __init__(self, package: Path, source: Source) -> None:
+    def __init__(self, package: Path, source: Source, default: str = DEFAULT_FAMILY) -> None:
         files = (path for room in ROOMS for path in (package / room).glob("*.py"))
         self.known = frozenset(path.stem for path in files if not path.stem.startswith("_"))
         banners = [m for m in _BANNER.finditer(source.text) if m[1] in self.known]
+        self._default = default
         self._starts = [m.start() for m in banners]
         self._names = [m[1] for m in banners]
 
@@ -46,4 +47,4 @@ class Families:
         if kernel is not None and len(kernel.families) == 1:
             return kernel.families[0]
         above = bisect_left(self._starts, entry.start) - 1
-        return self._names[above] if above >= 0 else DEFAULT_FAMILY
+        return self._names[above] if above >= 0 else self._default

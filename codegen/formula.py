@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .constants import constant_problem
 from .formula_words import FormulaError, check_words
 
 __all__ = ["MAX_DEPTH", "MAX_LENGTH", "Formula", "FormulaError", "constant_int", "parse"]
@@ -170,6 +171,9 @@ def _check_node(formula: Formula, node: ast.AST) -> None:
     if not isinstance(node, _ALLOWED):
         what, hint = _REFUSED.get(type(node), ("this", "a formula is one Python expression"))
         raise _outside(what, *_start_and_length(formula, node), hint)
+    wrong = constant_problem(node)
+    if wrong is not None:
+        raise formula.error(*wrong)
     check = _CHECKS.get(type(node))
     if check is not None:
         check(formula, node)

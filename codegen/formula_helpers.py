@@ -1,4 +1,4 @@
-"""Finds the helpers of formulas, the public functions in src/gradloom/formulas/, without importing them."""
+"""Finds the helpers of formulas, the public functions in a formulas/ folder, without importing them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from .formula_scope import Helper, Kind
 from .text import Source
 
 
-def find_helpers(directory: Path, shown: str) -> dict[str, Helper]:
-    """The public functions of the modules in a directory. `shown` is the directory as errors name it.
+def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, Helper]:
+    """The public functions of the modules in a directory.
+
+    shown     the directory as errors name it
+    package   what comes before the name of a module in `Helper.module`
 
     Raises:
         SpecError: for a file that is not Python, or a name that two modules define.
@@ -30,7 +33,7 @@ def find_helpers(directory: Path, shown: str) -> dict[str, Helper]:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 if node.name in found:
                     raise _twice(source, node, found[node.name])
-                found[node.name] = _helper(node, path.stem)
+                found[node.name] = _helper(node, f"{package}.{path.stem}" if package else path.stem)
     return found
 
 

@@ -102,10 +102,6 @@ class _Resolver(Calls):
 
     def binop(self, node: ast.BinOp) -> Kind:
         kinds = {self.visit(node.left), self.visit(node.right)}
-        for side in (node.left, node.right):
-            if isinstance(side, ast.Constant) and isinstance(side.value, str):
-                message = "arithmetic with a string"
-                raise self.formula.error(side, message, "strings are arguments of functions only")
         if kinds == {Kind.NUMBER} or kinds == {Kind.NUMBERS}:
             return kinds.pop()
         if kinds == {Kind.NUMBER, Kind.NUMBERS}:  # (0,) * dim

@@ -30,8 +30,6 @@ from .formula_names import Resolved
 from .formula_scope import Kind, Operator, Role, Variable
 from .schema import Base, List, Optional, Type
 
-OPERATORS = "ops"  # what generated code calls the module of operators: `ops.where(...)`
-
 # Metadata methods that tensors of ours do not have, and what they are in Python.
 _PYTHON_SPELLING = {
     "sizes": "{}.shape", "sym_sizes": "{}.shape", "strides": "{}.stride()", "sym_strides": "{}.stride()",
@@ -135,7 +133,7 @@ class _Writer:
     def name(self, node: ast.Name) -> str | None:
         operator = self.resolved.operators.get(node)
         if operator is not None:
-            return f"{OPERATORS}.{operator.name}"
+            return operator.in_code
         variable = self.resolved.variables.get(node)
         if variable is not None and node.id in self.substitutions:
             return self.substitutions[node.id]
@@ -148,7 +146,7 @@ class _Writer:
         if constant is not None:
             return constant
         operator = self.resolved.operators.get(node)
-        return f"{OPERATORS}.{operator.name}" if operator is not None else self.read(node)
+        return operator.in_code if operator is not None else self.read(node)
 
     def subscript(self, node: ast.Subscript) -> str | None:
         return self.read(node)
@@ -301,7 +299,7 @@ class _Writer:
         for word, metadata in (("dtype", DTYPE), ("device", DEVICE)):
             if word not in words:
                 parts.append(f"{word}={self.capture_metadata(variable, metadata, False)}")
-        return f"{OPERATORS}.{factory.name}({', '.join(parts)})"
+        return f"{factory.in_code}({', '.join(parts)})"
 
     def length(self, node: ast.Call) -> str | None:
         variable = self.saved_tensor(node.args[0], Kind.TENSORS) if len(node.args) == 1 else None

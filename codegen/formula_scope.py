@@ -9,10 +9,12 @@ whether `max(a, b)` is Python's or the operator, and what must be saved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from .schema import FunctionSchema, Type
+
+OPERATORS = "ops"  # what generated code calls the module of gradloom's operators: `ops.where(...)`
 
 
 class Kind(Enum):
@@ -86,7 +88,10 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A public function of src/gradloom/formulas/: its module and what can be seen of its signature."""
+    """A public function in a folder of formulas: its module and what can be seen of its signature.
+
+    `module` is the name in gradloom.formulas (`elementwise`); of a package, it is the whole (`myops.formulas.smooth`).
+    """
 
     name: str
     module: str
@@ -132,6 +137,7 @@ class Operator:
         returns: the kind of its result, UNKNOWN where that depends on the overload.
         arguments: names of all overloads' arguments.
         is_inplace: whether it writes to its tensor, as `mul_` does; formulas may do so to tangents of theirs.
+        home: what generated code calls the module that has it: `ops`, or `own` for those of a package.
         is_factory: whether it makes a tensor of a given size, dtype and device, as `zeros` does.
     """
 
@@ -143,6 +149,12 @@ class Operator:
     arguments: frozenset[str]
     is_factory: bool
     is_inplace: bool = False
+    home: str = OPERATORS
+
+    @property
+    def in_code(self) -> str:
+        """The operator in generated code: `ops.linalg_inv`."""
+        return f"{self.home}.{self.name}"
 
     @property
     def public_name(self) -> str:
@@ -175,6 +187,17 @@ class Callables:
         operator = self.operators.get(name)
         return operator is not None and operator.is_method
 
+    def and_those_of(self, package: Callables) -> Callables:
+        """What the formulas of a package may call: its own first, then these."""
+        operators = dict(self.operators)
+        for name, operator in package.operators.items():
+            base = self.operators.get(name)
+            # A function of that name hides the one that it is called like; the method of tensors stays.
+            operators[name] = replace(operator, is_method=True) if base and base.is_method else operator
+        helpers = {name: h for name, h in self.helpers.items() if name not in package.operators}
+        forms = {name: form for name, form in self.array_forms.items() if name not in package.operators}
+        return Callables(helpers | dict(package.helpers), operators, forms | dict(package.array_forms))
+
     @property
     def methods(self) -> list[str]:
         return [o.name for o in self.operators.values() if o.is_method and not o.is_inplace]
@@ -198,16 +221,20 @@ class Scope:
     writes_tangent: bool = False
 
 
-def describe_operators(entries: Iterable[tuple[FunctionSchema, Iterable[str], str]]) -> dict[str, Operator]:
-    """Operators by name, from (schema, variants, python module). Those that write are not among them."""
+def describe_operators(entries: Iterable[tuple[FunctionSchema, Iterable[str], str]],
+                       home: str = OPERATORS) -> dict[str, Operator]:
+    """Operators by name, from (schema, variants, python module). Those that write are not among them.
+
+    `home` is what generated code calls the module that has them.
+    """
     groups: dict[str, list[tuple[FunctionSchema, frozenset[str], str]]] = {}
     for schema, variants, module in entries:
         if schema.kind in ("functional", "inplace"):
             groups.setdefault(schema.name.name, []).append((schema, frozenset(variants), module))
-    return {name: _describe(name, group) for name, group in groups.items()}
+    return {name: _describe(name, group, home) for name, group in groups.items()}
 
 
-def _describe(name: str, group: list[tuple[FunctionSchema, frozenset[str], str]]) -> Operator:
+def _describe(name: str, group: list[tuple[FunctionSchema, frozenset[str], str]], home: str) -> Operator:
     kinds = {kind_of_type(s.returns[0].type) if len(s.returns) == 1 else Kind.UNKNOWN for s, _, _ in group}
     return Operator(
         name=name,
@@ -218,6 +245,7 @@ def _describe(name: str, group: list[tuple[FunctionSchema, frozenset[str], str]]
         arguments=frozenset(a.name for s, _, _ in group for a in s.arguments),
         is_factory=any(_is_factory(schema) for schema, _, _ in group),
         is_inplace=group[0][0].kind == "inplace",
+        home=home,
     )
 
 

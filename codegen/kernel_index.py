@@ -45,7 +45,8 @@ class FunctionIndex:
     """The functions of a folder of Python files: `family.function` is `function` in `family.py`.
 
     Files are parsed when a family is first asked for. A name is known if the file defines, assigns or imports
-    it at its top level and it does not start with an underscore.
+    it at its top level and it does not start with an underscore; what it imports from elsewhere (`math`, `os`) is no
+    function of the family.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +120,7 @@ def _top_level_names(path: Path) -> dict[str, Signature]:
             names.update(dict.fromkeys(targets, Signature()))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names[node.target.id] = Signature()
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("gradloom.")):
             names.update((alias.asname or alias.name, Signature()) for alias in node.names)
     return {name: signature for name, signature in names.items() if not name.startswith("_")}
 

@@ -11,9 +11,11 @@ import ast
 import numpy
 
 from . import array_namespace as xp_names
+from .constants import constant_problem
 from .errors import SpecError, shorten
 from .expression import LANGUAGE
 from .kernel_index import FunctionIndex
+from .reserved import GENERATED_NAMES
 from .schema import did_you_mean
 from .text import Text
 
@@ -42,6 +44,7 @@ class Checker:
         self.used: set[str] = set()
         self.families: set[str] = set()
         self.uses_xp = False
+        self.taken = frozenset((*arguments, "xp", *xp_names.BUILTINS, *kernels.families)) | GENERATED_NAMES
 
     def check(self, tree: ast.expr) -> None:
         """Walks a tree of `parse_expression`. Raises SpecError at the first node that is outside the
@@ -58,6 +61,9 @@ class Checker:
         return self.text.error(message, hint, self.lead + start, end - start)
 
     def visit(self, node: ast.AST, local: frozenset[str]) -> None:
+        wrong = constant_problem(node)
+        if wrong is not None:
+            raise self.error(*wrong)
         if isinstance(node, ast.Name):
             self.name(node, local)
         elif isinstance(node, ast.Constant):
@@ -178,6 +184,7 @@ class Checker:
         function = node.func
         if isinstance(function, ast.Attribute):
             self.attribute(function, local, called=True)
+            self.writes_nothing(node, function, local)
             self.kernel_call(node, function, local)
         elif isinstance(function, ast.Name):
             if function.id in local or function.id in self.arguments:
@@ -195,11 +202,29 @@ class Checker:
                 raise self.error(
                     keyword_.value, "`**` is outside the kernel language", "write each keyword out"
                 )
-            if keyword_.arg == "out":
-                raise self.error(
-                    keyword_, "keyword `out` writes to an array", "remove it: the generator gives `out`"
-                )
             self.visit(keyword_.value, local)
+
+    def writes_nothing(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
+        """Refuses what writes to an array, and arrays of Python objects."""
+        path = dotted_name(function)
+        is_xp = path[:1] == ("xp",) and "xp" not in self.arguments
+        if not is_xp and path and self.is_family(path[0], local):
+            return
+        keywords = [k.arg for k in node.keywords if k.arg]
+        # A method is the function of that name without its first argument.
+        called, positional = (path[1:], len(node.args)) if is_xp else ((function.attr,), len(node.args) + 1)
+        if any(isinstance(a, ast.Starred) for a in node.args):
+            positional += 64
+        name = xp_names.written_parameter(called, positional, keywords)
+        if name is not None:
+            keyword_ = next((k for k in node.keywords if k.arg == name), None)
+            hint = "remove it: the generator gives `out`" if name == "out" else "remove it"
+            what = "keyword" if keyword_ else "the argument"
+            raise self.error(keyword_ or node.args[-1], f"{what} `{name}` writes to an array", hint)
+        for value in (*node.args, *(k.value for k in node.keywords)):
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                if xp_names.OBJECT_DTYPE.fullmatch(value.value):
+                    raise self.error(value, "a dtype of Python objects", "kernels compute with numbers")
 
     def kernel_call(self, node: ast.Call, function: ast.Attribute, local: frozenset[str]) -> None:
         """Checks the arguments of a kernel that is called by name against its definition."""
@@ -218,6 +243,8 @@ class Checker:
 
     def comprehension(self, node: ast.ListComp | ast.GeneratorExp, local: frozenset[str]) -> None:
         for generator in node.generators:
+            if generator.is_async:
+                raise self.error(node, "`async` is outside the kernel language", "write a plain `for`")
             self.visit(generator.iter, local)
             targets = generator.target.elts if isinstance(generator.target, ast.Tuple) else [generator.target]
             for target in targets:
@@ -225,6 +252,8 @@ class Checker:
                     raise self.error(
                         target, "a comprehension's target is not a name", "write `for x in tensors`"
                     )
+                if target.id in self.taken:
+                    raise self.error(target, f"`{target.id}` is a name already", "choose another name for the variable")
                 local = local | {target.id}
             for condition in generator.ifs:
                 self.visit(condition, local)

@@ -11,19 +11,20 @@ another. All errors of a file are collected and raised together.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import SpecError, raise_all
-from .families import Families
+from .errors import MAX_ERRORS, SpecError, raise_all
+from .families import DEFAULT_FAMILY, Families
 from .kernel_expr import KernelExpr, analyse, check_named
 from .kernel_index import FunctionIndex
 from .native_keys import check_keys, word_of, words_of
 from .overloads import ambiguous_pairs, spell
+from .reserved import check_names
 from .schema import FunctionSchema, SchemaError, did_you_mean, parse
 from .source import load_entries
-from .text import Entry, Node, Text
+from .text import Entry, Node, Source, Text
 from .variants import Variant, derive, schema_error
 
 __all__ = ["NativeFunction", "NativeFunctions", "Variant", "load", "package_folder", "parse_func"]
@@ -145,7 +146,18 @@ def load(
     """
     package = package_folder(path) if package is None else package
     entries = load_entries(path, shown)
-    return _Loader(package, entries).load()
+    return analyse_entries(entries, package)
+
+
+def analyse_entries(entries: Sequence[Entry], package: Path, family: str = DEFAULT_FAMILY) -> NativeFunctions:
+    """The operators of these entries.
+
+    package   the folder that holds kernels/ and composite/
+    family    the family of entries that nothing else assigns to one
+
+    Raises SpecError, or SpecErrors where several things are wrong.
+    """
+    return _Loader(package, entries, family).load()
 
 
 def parse_func(text: Text) -> FunctionSchema:
@@ -157,11 +169,11 @@ def parse_func(text: Text) -> FunctionSchema:
 
 
 class _Loader:
-    def __init__(self, package: Path, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, package: Path, entries: Sequence[Entry], family: str) -> None:
         self.entries = entries
         self.kernels = FunctionIndex(package / "kernels")
         self.composites = FunctionIndex(package / "composite")
-        self.families = Families(package, entries[0].source)
+        self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
     def load(self) -> NativeFunctions:
         functions, errors = [], []
@@ -174,6 +186,8 @@ class _Loader:
                 except SpecError as error:
                     wrong = [error]
             errors += wrong
+            if len(errors) >= MAX_ERRORS:
+                raise_all(errors)
         errors += _duplicates(functions)
         raise_all(errors or _ambiguous(functions))
         return NativeFunctions(tuple(functions))
@@ -183,6 +197,7 @@ class _Loader:
         assert isinstance(text, Text)  # check_keys has seen to it
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
+        check_names(text, schema, "function" in variants)
         kernel, composite = self.implementation(entry, text, schema)
         self.check_method(entry, schema, variants)
         return NativeFunction(

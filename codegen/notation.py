@@ -1,6 +1,6 @@
 """The derivative of an operator in mathematical notation, as LaTeX and as text.
 
-    notation = Notation(functions, package / "formulas")
+    notation = Notation(package / "formulas")
     for equation in notation.of(derivatives["mul.Tensor"]).backward:
         print(equation.text)                    # ∂L/∂x = g · y*
         print(equation.latex)                   # \\frac{\\partial L}{\\partial x} = g \\, y^{*}
@@ -21,10 +21,11 @@ from pathlib import Path
 
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction, ForwardDerivative
 from .native_functions import NativeFunction
-from .notation_read import MASK, Helpers, Reader, Unreadable, table
+from .notation_read import MASK, Reader, Unreadable, table
 from .notation_tree import Expr, conj, has, is_awkward
 from .notation_write import Latex, Text
 from .schema import FunctionSchema
+from .source_functions import Functions
 
 __all__ = ["Equation", "Equations", "Notation", "Remark"]
 
@@ -82,15 +83,11 @@ class Equations:
 class Notation:
     """Writes derivatives.
 
-    package_formulas  the folder of helpers, src/gradloom/formulas; more may follow for operators of other packages
+    formulas  the folders of helpers: src/gradloom/formulas, and that of another package of operators
     """
 
     def __init__(self, *formulas: Path) -> None:
-        self.helpers = Helpers()
-        for folder in formulas:
-            found = Helpers.of(folder)
-            self.helpers.modules |= found.modules
-            self.helpers.imports |= found.imports
+        self.helpers = Functions(*formulas)
         self.latex, self.text = Latex(table().forms, table().numbers), Text(table().forms, table().numbers)
 
     def of(self, function: DifferentiableFunction) -> Equations:

@@ -2,7 +2,7 @@
 
 Nothing is executed. Names are looked up in an environment; a call is rewritten as notation.yaml says, or replaced by
 what a short helper returns, or stays a call. A helper is replaced if all that it does is name parts, distinguish cases
-and return an expression, and that expression is short; see `Helpers`.
+and return an expression, and that expression is short; see `Reader.helper`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .notation_tree import (
     value_of,
 )
 from .notation_write import Form
+from .source_functions import Functions
 
 LONGEST = 40  # expressions in what a helper returns, else it stays a call
 MAX_DEPTH = 12  # calls within calls
@@ -106,38 +107,6 @@ def table() -> Table:
 
 
 @dataclass
-class Helpers:
-    """The functions in formulas/, as syntax trees by module and name, private ones too."""
-
-    modules: dict[str, dict[str, ast.FunctionDef]] = field(default_factory=dict)
-    imports: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # module -> name -> where it is from
-
-    @classmethod
-    def of(cls, folder: Path) -> Helpers:
-        found = cls()
-        for path in sorted(folder.glob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found.modules[path.stem] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-            found.imports[path.stem] = {
-                (a.asname or a.name): (n.module, a.name) for n in tree.body
-                if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module for a in n.names
-            }
-        return found
-
-    def find(self, name: str, module: str | None) -> tuple[str, ast.FunctionDef] | None:
-        """The function that a name means in a module, or for a formula in YAML (`module` None) a public one."""
-        if module is None:
-            for stem, functions in self.modules.items():
-                if not stem.startswith("_") and name in functions and not name.startswith("_"):
-                    return stem, functions[name]
-            return None
-        if name in self.modules.get(module, {}):
-            return module, self.modules[module][name]
-        origin = self.imports.get(module, {}).get(name)
-        return None if origin is None else self.find(origin[1], origin[0])
-
-
-@dataclass
 class Reader:
     """Reads expressions whose names are in `names`.
 
@@ -149,7 +118,7 @@ class Reader:
     """
 
     names: Mapping[str, Expr]
-    helpers: Helpers | None = None
+    helpers: Functions | None = None
     module: str | None = None
     tensors: frozenset[str] = frozenset()
     calls: list[str] = field(default_factory=list)

@@ -58,6 +58,12 @@ class OperatorName:
         return f"{namespace}{self.name}{'.' + self.overload if self.overload else ''}"
 
 
+def is_data_model_name(name: str) -> bool:
+    """Whether it is a binary operator of Python's data model: `__and__`, `__iand__` or `__rand__`."""
+    stem = name[2:-2]
+    return _is_dunder(name) and (stem in _DUNDER_STEMS or (stem[0] in "ir" and stem[1:] in _DUNDER_STEMS))
+
+
 def _is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives
+from .errors import raise_all
 from .wrappers import Wrapper, make_wrappers
 
 __all__ = ["render"]
 
-_ENVIRONMENT = jinja2.Environment(
+# Nothing that templates print is ever read as a template; the sandbox is for those who replace a template.
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
@@ -219,7 +222,34 @@ def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
     for f in joined:
         key = f.schema.name.name
         counts[key] = counts.get(key, 0) + 1
-    return [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts)) for f in joined]
+    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts)) for f in joined]
+    _check_unique(wrappers)
+    return wrappers
+
+
+def _check_unique(wrappers: Iterable[Wrapper]) -> None:
+    """Two operators must not be one name in generated code, as `add.Tensor` and an operator `add_Tensor` would be.
+
+    Raises:
+        SpecError: at the second of them.
+    """
+    errors = []
+    taken: dict[tuple[str, str], Wrapper] = {}
+    for w in wrappers:
+        family = w.native.family
+        names = [("", w.own_name), *((family, n) for n in {w.function, w.itself, w.guard, w.node} if n)]
+        if w.result_class is not None:
+            other = taken.setdefault((family, w.result_class), w)
+            if [r.name for r in other.schema.returns] != [r.name for r in w.schema.returns]:
+                names.append((family, w.result_class))
+        for key in names:
+            other = taken.setdefault(key, w)
+            if other is not w and not (key[1] == w.node == other.node):
+                message = f"`{w.name}` would be called `{key[1]}` in generated code, which is what `{other.name}` gives"
+                errors.append(w.native.text.error(message, "choose another name, or another overload name", 0,
+                                                  len(str(w.native.schema.name))))
+                break
+    raise_all(errors)
 
 
 def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFunction],
@@ -322,4 +352,11 @@ def _lines(text: str, spaces: int) -> str:
     return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
 
 
+def _docstring(text: str) -> str:
+    """Text between three double quotes, whatever it holds."""
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return text + " " if text.endswith('"') else text
+
+
 _ENVIRONMENT.filters["lines"] = _lines
+_ENVIRONMENT.filters["docstring"] = _docstring

@@ -8,11 +8,14 @@ so that `Tensor(a!)[]` is the type `Tensor[]` with the annotation `a!`.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+from .errors import shorten
 
 BASE_TYPES = (
     "Tensor", "Scalar", "int", "SymInt", "float", "bool", "SymBool", "str", "ScalarType", "Layout", "Device",
@@ -52,6 +55,9 @@ SYMBOLS: dict[str, dict[str, int | None]] = {
     ),
     "Layout": dict.fromkeys(("strided", "sparse_coo")),
 }
+
+_LARGEST_INT = 2**64  # of either sign; what a dtype can hold is less
+MAX_ITEMS = 64  # of a list
 
 _CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}
 
@@ -246,10 +252,25 @@ def default_value(text: str) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape in a string
-            return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+            value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         hint = "write a number, a string in quotes, a list of them, or a name such as `None`"
-        raise SchemaError(f"`{text}` is not a default value", hint=hint, subject=("default", 0)) from None
+        raise SchemaError(f"`{shorten(text)}` is not a default value", hint=hint, subject=("default", 0)) from None
+    for item in value if isinstance(value, list) else [value]:
+        _check_size(item)
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        message, hint = f"a default value of {len(value)} elements", f"the limit is {MAX_ITEMS}"
+        raise SchemaError(message, hint=hint, subject=("default", 0))
+    return value
+
+
+def _check_size(value: object) -> None:
+    """Refuses numbers that no tensor can hold, and that Python may refuse to print."""
+    if isinstance(value, int) and abs(value) >= _LARGEST_INT:
+        raise SchemaError("a number of more than 64 bits", hint="write a smaller one", subject=("default", 0))
+    if isinstance(value, float) and not math.isfinite(value):
+        hint = "write `inf` if that is what you mean"
+        raise SchemaError("a number too large for a float", hint=hint, subject=("default", 0))
 
 
 def accepts(type_: Type, value: object) -> bool:

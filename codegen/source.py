@@ -19,8 +19,9 @@ from .yaml_syntax import syntax_error, unclosed_quote
 
 __all__ = ["Entry", "Node", "Source", "Text", "TextList", "TextMap", "load_entries", "parse_entries"]
 
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 8
+MAX_VALUE = 20_000  # characters of one value
 
 # What YAML 1.1 allows, without the separators that YAML counts as line ends and editors do not.
 _FORBIDDEN = re.compile(
@@ -66,7 +67,8 @@ def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
 
 def _read(path: str | os.PathLike[str], shown: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        # Without O_NONBLOCK, opening a pipe would wait for somebody to write into it.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             info = os.fstat(file.fileno())
             if not stat.S_ISREG(info.st_mode):
                 raise SpecError(shown, 1, 1, "", "it is not a regular file", "name a YAML file")
@@ -196,6 +198,8 @@ class _Reader:
     def scalar(self, event: yaml.ScalarEvent) -> Text:
         style = event.style if event.style in ("'", '"', "|", ">") else None
         start, end = self.place(event.start_mark), self.place(event.end_mark)
+        if end - start > MAX_VALUE:
+            raise self.source.error(start, f"a value of {end - start} characters", f"the limit is {MAX_VALUE}")
         if style in ("'", '"') and "\n" in self.source.text[start:end]:
             error = unclosed_quote(self.source, start, end)
             if error is not None:

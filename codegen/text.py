@@ -80,8 +80,13 @@ class Text:
 
     def index(self, offset: int) -> int:
         """The index in the source of the character at `offset` in the value."""
-        solid = [i for i, char in enumerate(self.value) if char not in _WHITE]
-        places = list(self._solid_places())
+        return self._index(offset, *self._places())
+
+    def _places(self) -> tuple[list[int], list[int]]:
+        """The offsets of the value's characters that are not white space, and their indices in the source."""
+        return [i for i, char in enumerate(self.value) if char not in _WHITE], list(self._solid_places())
+
+    def _index(self, offset: int, solid: list[int], places: list[int]) -> int:
         if len(solid) != len(places) or not solid:
             return self.start
         # White space is what YAML folds, so an offset in it counts from the last character before it.
@@ -105,19 +110,20 @@ class Text:
 
     def word(self, offset: int, length: int) -> Text:
         """A part of the value as a Text of its own (plain text only keeps its place)."""
-        return Text(
-            self.value[offset : offset + length],
-            self.source,
-            self.index(offset),
-            self.index(offset + max(0, length - 1)) + 1,
-        )
+        return self._word(offset, length, *self._places())
+
+    def _word(self, offset: int, length: int, solid: list[int], places: list[int]) -> Text:
+        start = self._index(offset, solid, places)
+        end = self._index(offset + max(0, length - 1), solid, places) + 1
+        return Text(self.value[offset : offset + length], self.source, start, end)
 
     def words(self, separator: str = ",") -> list[Text]:
         """The value split at a separator; white space around the parts goes, empty parts stay."""
         parts, offset = [], 0
+        solid, places = self._places()
         for piece in self.value.split(separator):
             lead = len(piece) - len(piece.lstrip())
-            parts.append(self.word(offset + lead, len(piece.strip())))
+            parts.append(self._word(offset + lead, len(piece.strip()), solid, places))
             offset += len(piece) + len(separator)
         return parts
 

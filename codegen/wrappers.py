@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -87,6 +88,8 @@ class Parameter:
         value = self.argument.default_value
         if isinstance(value, list):
             return repr(tuple(value))
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'float("{value}")'
         size = getattr(self.argument.type, "size", None)
         if size and isinstance(value, int):
             return repr((value,) * size)

@@ -109,7 +109,7 @@ finally:
     if _collects:
         _gc.enable()
 
-_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal"}
+_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal", "_C"}
 
 
 def __getattr__(name):

@@ -36,6 +36,7 @@ class ThreadState(threading.local):
     saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
     saved_hooks_disabled = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
+    multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
 
     def __init__(self):

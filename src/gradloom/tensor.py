@@ -44,13 +44,12 @@ class Tensor(TensorBase):
     _accumulator = None             # weak reference to the leaf's AccumulateGrad
     _grad = None
     _tangent = None                 # forward-mode tangent
-    _leaf_hooks = None              # NodeHooks of a leaf, shared with its AccumulateGrad
-    _post_accumulate_hooks = None
+    _post_accumulate_grad_hooks = None
     _wrapped_number = None          # the Python number that this tensor was made from, to promote weakly
     _retains_grad = False
     _inference = False
     _name = None
-    _backward_hooks = None
+    _backward_hooks = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
     __array_priority__ = 1000       # NumPy leaves binary operators to us
     device = CPU
     layout = strided

@@ -49,7 +49,7 @@ def test_hook_needs_a_gradient():
 
 
 @pytest.mark.parametrize(("bad", "error", "words"), [
-    (lambda g: 3, TypeError, "expected Tensor"),
+    (lambda g: 3, TypeError, "expected Variable, but hook returned 'int'"),
     (lambda g: g.sum(), RuntimeError, "has changed the size of value"),
 ])
 def test_a_hook_that_returns_nonsense(bad, error, words):

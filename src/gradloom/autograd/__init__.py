@@ -5,17 +5,18 @@ from __future__ import annotations
 from .. import _operators
 from ..dispatch import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .edge import gradient_edge
+from .arguments import as_tuple, input_edges, roots_and_gradients, used
 from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .node import NO_EDGE, AccumulateGrad, Node, bump_version
+from .node import Node, bump_version
 
 __all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional",
            "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "increment_version", "inference_mode", "no_grad",
-           "set_detect_anomaly", "set_grad_enabled"]
+           "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]
 
-_LAZY = {"Function": "function", "NestedIOFunction": "function", "Variable": "variable"}
-_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode"}
+_LAZY = {"Function": "function", "Variable": "variable", "is_multithreading_enabled": "grad_mode",
+         "set_multithreading_enabled": "grad_mode"}
+_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode", "variable"}
 
 
 def __getattr__(name):
@@ -44,29 +45,27 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             freed by an earlier pass.
     """
     if grad_variables is not None:
+        _warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
-            raise RuntimeError("'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward(). "
-                               "Please only use 'grad_tensors'.")
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                               "`backward()`. Please only use `grad_tensors`.")
         grad_tensors = grad_variables
-    roots, grads = _roots(tensors, grad_tensors)
+    roots, grads = roots_and_gradients(as_tuple(tensors), grad_tensors)
+    if create_graph:
+        _warn_of_cycle()
     if retain_graph is None:
         retain_graph = create_graph
     if inputs is None:
         execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph)
         return
-    inputs = _sequence(inputs)
+    inputs = as_tuple(inputs)
     if not inputs:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-    edges = [_input_edge(t) for t in inputs]
-    if any(node is None for node, _ in edges):
-        raise RuntimeError("One of the differentiated Tensors does not require grad")
-    leaves = [node for (node, _) in edges if isinstance(node, AccumulateGrad)]
-    found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges,
-                    accumulate_into=leaves)
-    for tensor, (node, _), gradient in zip(inputs, edges, found, strict=True):
-        if gradient is not None and not isinstance(node, AccumulateGrad):
-            held = tensor._grad
-            tensor._grad = gradient if held is None else _operators.add(held, gradient)
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    edges = input_edges(inputs)
+    for tensor in inputs:
+        if isinstance(tensor, _operators.Tensor):
+            tensor.retain_grad()  # does nothing for leaves
+    execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, run_only=edges)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
@@ -89,12 +88,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     Raises:
         RuntimeError: as for backward, and for an unused input without allow_unused.
     """
-    inputs = _sequence(inputs)
+    inputs, names = _inputs_of_grad(inputs)
     if not only_inputs:
-        import warnings
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
-                      "gradient for other parts of the graph, please use torch.autograd.backward.", FutureWarning,
-                      stacklevel=2)
+        _warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+              "other parts of the graph, please use torch.autograd.backward.", FutureWarning)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
                          "allow_unused=False.")
@@ -102,115 +99,76 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         allow_unused = materialize_grads
     if retain_graph is None:
         retain_graph = create_graph
+    outputs = as_tuple(outputs)
     if is_grads_batched:
-        return _grad_batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused,
-                             materialize_grads)
-    roots, grads = _roots(outputs, grad_outputs)
-    edges = []
-    for tensor in inputs:
-        edge = _input_edge(tensor)
-        if edge is NO_EDGE or edge[0] is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        edges.append(edge)
-    found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
-    return _used(found, inputs, allow_unused, materialize_grads)
-
-
-def _used(found, inputs, allow_unused, materialize_grads):
-    if not allow_unused and any(g is None for g in found):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
-                           "allow_unused=True if this is the desired behavior.")
-    if materialize_grads:
-        if any(g is None and not isinstance(t, _operators.Tensor) for g, t in zip(found, inputs, strict=True)):
-            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-        found = [_operators.zeros_like(t).requires_grad_(False) if g is None else g
-                 for g, t in zip(found, inputs, strict=True)]
-    return tuple(found)
-
-
-def _grad_batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads):
-    """One pass per vector; results stacked."""
-    vectors = _sequence(grad_outputs)
-    count = next((v.shape[0] for v in vectors if v is not None), 0)
-    rows = []
-    for i in range(count):
-        row = [None if v is None else v[i] for v in vectors]
-        rows.append(grad(outputs, inputs, row, retain_graph or i + 1 < count, create_graph,
-                         allow_unused=True if allow_unused else None, materialize_grads=materialize_grads))
-    return tuple([None if any(r[k] is None for r in rows) else _operators.stack([r[k] for r in rows], 0)
-                  for k in range(len(inputs))])
-
-
-def _sequence(value) -> tuple:
-    return tuple(value) if isinstance(value, (list, tuple)) and not hasattr(value, "node") else (value,)
-
-
-def _input_edge(value):
-    node = getattr(value, "node", None)
-    if node is not None and not isinstance(value, _operators.Tensor):
-        return (node, value.output_nr)
-    return value._edge or gradient_edge(value)
-
-
-def _roots(tensors, grad_tensors):
-    """Edges to start from and a checked gradient for each."""
-    tensors = _sequence(tensors)
-    if grad_tensors is None:
-        grads = (None,) * len(tensors)
+        from .batched_grad import grad_batched
+        found = grad_batched(grad, outputs, inputs, (None,) * len(outputs) if grad_outputs is None else
+                             as_tuple(grad_outputs), retain_graph=retain_graph, create_graph=create_graph,
+                             allow_unused=allow_unused, materialize_grads=materialize_grads)
     else:
-        grads = _sequence(grad_tensors)
-    if len(grads) != len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
-    roots, vectors = [], []
-    for i, (tensor, vector) in enumerate(zip(tensors, grads, strict=True)):
-        edge = _input_edge(tensor)
-        if edge[0] is None:
-            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        roots.append(edge)
-        vectors.append(_root_gradient(tensor, vector, edge))
-    return roots, vectors
+        roots, grads = roots_and_gradients(outputs, grad_outputs)
+        edges = input_edges(inputs)
+        if any(node is None for node, _ in edges):
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
+        found = used(found, inputs, allow_unused, materialize_grads, create_graph)
+    return found if names is None else dict(zip(names, found, strict=True))
 
 
-def _root_gradient(tensor, vector, edge):
-    if not isinstance(tensor, _operators.Tensor):
-        shape, numpy_type = edge[0].input_metadata[2 * edge[1]:2 * edge[1] + 2]
-        if vector is None:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        return vector
-    array = tensor._array
-    if vector is None:
-        if array.size != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if array.dtype.kind == "c":
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
-        return _operators.wrap(_ones(array))
-    if not isinstance(vector, _operators.Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
-    if vector._array.shape != array.shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {vector.shape} and output[0] has a shape "
-                           f"of {tensor.shape}.")
-    if (vector._array.dtype.kind == "c") != (array.dtype.kind == "c"):
-        raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
-                           f"Mismatch in dtype: grad_output[0] has a dtype of {vector.dtype} and output[0] has a dtype "
-                           f"of {tensor.dtype}.")
-    if vector._array.dtype is not array.dtype:
-        vector = vector.to(tensor.dtype)
-    return vector
+def _inputs_of_grad(inputs):
+    """The inputs of `grad` as a tuple, and their keys if they came in a dict."""
+    names = None
+    if isinstance(inputs, dict):
+        names, inputs = tuple(inputs), tuple(inputs.values())
+    else:
+        inputs = as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    return inputs, names
 
 
-def _ones(array):
-    import numpy as np
-    return np.ones(array.shape, array.dtype)
+def _warn(message, category) -> None:
+    import warnings
+    warnings.warn(message, category, stacklevel=3)
+
+
+_warned_of_cycle = False
+
+
+def _warn_of_cycle() -> None:
+    """Say once what backward(create_graph=True) does to memory."""
+    global _warned_of_cycle
+    if not _warned_of_cycle:
+        _warned_of_cycle = True
+        import warnings
+        warnings.warn("Using backward() with create_graph=True will create a reference cycle between the parameter and "
+                      "its gradient which can cause a memory leak: .grad holds the graph, which holds the parameter. "
+                      "Use autograd.grad when creating the graph, or set .grad of the parameters to None afterwards.",
+                      stacklevel=4)
 
 
 def increment_version(tensor) -> None:
     """Tell autograd that a tensor's memory was written to from outside.
 
     Args:
-        tensor: a Tensor or an iterable of Tensors.
+        tensor: a Tensor or an iterable of Tensors. Inference tensors, which have no version, are passed over.
+
+    Raises:
+        RuntimeError: for anything else.
     """
-    for t in (tensor,) if isinstance(tensor, _operators.Tensor) else tensor:
-        bump_version(t)
+    if isinstance(tensor, _operators.Tensor):
+        tensor = (tensor,)
+    try:
+        tensors = list(tensor)
+    except TypeError:
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input: a Tensor or an iterable of Tensors, "
+                           f"but got {type(tensor).__name__}") from None
+    for t in tensors:
+        if not isinstance(t, _operators.Tensor):
+            raise RuntimeError("increment_version expects each element of the iterable to be a tensor, but got "
+                               f"{type(t).__name__}")
+        if not t._inference:
+            bump_version(t)
 
 
 def _is_running() -> bool:

@@ -15,12 +15,14 @@ so that a wrapper collects an input's edge, and learns whether it requires grad,
 
 from __future__ import annotations
 
+from _thread import RLock
 from weakref import ref
 
 from .node import NO_EDGE, AccumulateGrad
 
 # The edge of a tensor that requires grad without leading anywhere; an object of its own, unlike any constant.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
+_making_accumulator = RLock()
 
 
 def gradient_edge(tensor):
@@ -39,8 +41,12 @@ def leaf_edge(tensor):
     found = tensor._accumulator
     node = found() if found is not None else None
     if node is None:
-        node = AccumulateGrad(tensor)
-        tensor._accumulator = ref(node)
+        with _making_accumulator:  # graphs of several threads must end in the same node
+            found = tensor._accumulator
+            node = found() if found is not None else None
+            if node is None:
+                node = AccumulateGrad(tensor)
+                tensor._accumulator = ref(node)
     return (node, 0)
 
 

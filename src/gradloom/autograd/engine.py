@@ -6,7 +6,8 @@ Note [One backward pass]
 3. Nodes whose edges have all delivered wait in a heap, latest made first. Each is taken, its hooks and its `apply` run,
    and each gradient is checked against what the next node expects and added to that node's buffer.
 
-The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any.
+The state of a pass is a GraphTask; passes of several threads, and passes inside passes, do not share any. A pass inside
+a pass runs on the same stack; when that gets deep, a thread of its own goes on with it (autograd/deep_passes.py).
 """
 
 from __future__ import annotations
@@ -24,22 +25,27 @@ from .node import GraphRoot, Node
 from .validate import validate_gradient
 
 _task_id = count().__next__
+LEVELS_PER_THREAD = 20  # passes inside passes that share a stack, of which each takes a dozen frames or more
 
 
 class GraphTask:
     """One backward pass."""
 
-    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer")
+    __slots__ = ("id", "keep_graph", "create_graph", "plan", "callbacks", "pending", "node", "outer", "depth", "root",
+                 "notes")
 
-    def __init__(self, keep_graph: bool, create_graph: bool, plan=None):
+    def __init__(self, root: Node, keep_graph: bool, create_graph: bool, plan=None):
         self.id = _task_id()
+        self.root = root
         self.keep_graph = keep_graph
         self.create_graph = create_graph
         self.plan = plan
         self.callbacks = []
         self.pending = None     # see `_dependencies`
         self.node = None        # the node that is running
-        self.outer = None
+        self.outer = state.graph_task
+        self.depth = 0 if self.outer is None else self.outer.depth + 1
+        self.notes = {}         # of hooks that are called several times in a pass
 
 
 class Plan:
@@ -47,19 +53,23 @@ class Plan:
 
     __slots__ = ("captures", "needed", "results")
 
-    def __init__(self, edges):
+    def __init__(self, edges, ends):
         self.captures = {}      # node -> [(input_nr, position in results)]
         self.results = [None] * len(edges)
         for position, (node, nr) in enumerate(edges):
             self.captures.setdefault(node, []).append((nr, position))
-        self.needed = set()     # nodes that must run because a capture lies behind them
+        self.needed = set(ends)  # nodes that must run: what is wanted lies behind them, or they were asked for
+
+    def wants(self, node) -> bool:
+        """Whether the node runs or a gradient that arrives there is kept."""
+        return node in self.needed or node in self.captures
 
     def capture(self, node, grads):
         for nr, position in self.captures[node]:
             self.results[position] = grads[nr]
 
 
-def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, accumulate_into=()):
+def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, run_only=None):
     """Run a backward pass.
 
     Args:
@@ -67,9 +77,8 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         root_grads: a Tensor for each root.
         keep_graph: keep saved tensors for another pass.
         create_graph: record the pass itself, so that it can be differentiated again.
-        capture_edges: edges whose gradients are wanted (then only what leads to them runs), or None to run everything
-            and accumulate into leaves.
-        accumulate_into: AccumulateGrad nodes among the captured ones that are to run as well.
+        capture_edges: edges whose gradients are wanted; then only what leads to them runs.
+        run_only: edges of which the nodes are to run, and only what leads to them. With neither, everything runs.
 
     Returns:
         The captured gradients (None where a wanted edge was not reached), in the order of capture_edges.
@@ -81,19 +90,20 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     else:
         root, buffer = GraphRoot(roots, root_grads), []
     plan = None
-    if capture_edges is not None:
-        plan = Plan(capture_edges)
-        _mark_needed(root, plan, accumulate_into)
-    task = GraphTask(keep_graph, create_graph, plan)
+    if capture_edges is not None or run_only is not None:
+        plan = Plan(capture_edges or (), [node for node, _ in run_only or ()])
+        _mark_needed(root, plan)
+    task = GraphTask(root, keep_graph, create_graph, plan)
     task.pending = _dependencies(root)
-    task.outer = state.graph_task
     flags = state.flags
     state.graph_task = task
     state.flags = flags & ~GRAD_OFF if create_graph else flags | GRAD_OFF
     try:
-        _run(task, root, buffer)
-        while task.callbacks:
-            task.callbacks.pop(0)()
+        if task.depth and not task.depth % LEVELS_PER_THREAD:
+            from .deep_passes import in_another_thread
+            in_another_thread(_finish, task, root, buffer)
+        else:
+            _finish(task, root, buffer)
     except Exception as error:
         from .error_notes import explain
         explain(error, _run.__code__)
@@ -102,6 +112,12 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         state.graph_task = task.outer
         state.flags = flags
     return plan.results if plan is not None else None
+
+
+def _finish(task: GraphTask, root: Node, buffer: list) -> None:
+    _run(task, root, buffer)
+    while task.callbacks:
+        task.callbacks.pop(0)()
 
 
 def _dependencies(root) -> dict:
@@ -128,9 +144,10 @@ def _dependencies(root) -> dict:
     return found
 
 
-def _mark_needed(root, plan: Plan, accumulate_into) -> None:
-    """Fill `plan.needed`: the nodes from which a captured edge can be reached (without recursion)."""
-    captures, needed = plan.captures, plan.needed
+def _mark_needed(root, plan: Plan) -> None:
+    """Add to `plan.needed` the nodes from which a wanted edge or node can be reached (without recursion)."""
+    needed = plan.needed
+    wanted = needed.union(plan.captures)
     reaches: dict = {}
     stack = [(root, iter(root.next_edges))]
     reaches[root] = False
@@ -143,14 +160,13 @@ def _mark_needed(root, plan: Plan, accumulate_into) -> None:
                 reaches[following] = False
                 stack.append((following, iter(following.next_edges)))
                 break
-            if reaches[following] or following in captures:
+            if reaches[following] or following in wanted:
                 reaches[node] = True
         else:
             stack.pop()
-            if stack and (reaches[node] or node in captures):
+            if stack and (reaches[node] or node in wanted):
                 reaches[stack[-1][0]] = True
     needed.update(node for node, flag in reaches.items() if flag)
-    needed.update(accumulate_into)
 
 
 def _run(task: GraphTask, node: Node, grads: list) -> None:
@@ -161,21 +177,15 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     ready: list = []
     watched = state.flags & ANOMALY
     while True:
+        task.node = node
         hooks = node.hooks
-        if hooks is not None:
-            grads = hook_calls.before(node, hooks, grads, plan is None or node in plan.needed)
+        if hooks is not None and (plan is None or plan.wants(node)):
+            hook_calls.on_tensors(hooks, grads)
         next_node = None
         if plan is not None and node in plan.captures:
             plan.capture(node, grads)
         if plan is None or node in plan.needed:
-            task.node = node
-            if watched:
-                from .anomaly_mode import apply_watched
-                outputs = apply_watched(node, grads)
-            else:
-                outputs = node.apply(grads)
-            if hooks is not None and hooks.post:
-                outputs = hook_calls.after(node, hooks, outputs, grads)
+            outputs = node.apply(grads) if hooks is None and not watched else hook_calls.run(node, grads)
             if not keep_graph:
                 release = node.release_variables
                 if release is not None:
@@ -281,3 +291,21 @@ def queue_callback(callback) -> None:
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     task.callbacks.append(callback)
+
+
+def will_run(node) -> bool:
+    """Whether the backward pass that this thread is running runs a node, or hands out a gradient that arrives there."""
+    task = state.graph_task
+    if task.plan is not None:
+        return task.plan.wants(node)
+    return node in task.pending or node is task.root
+
+
+def is_checkpoint_valid() -> bool:
+    """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
+    task = state.graph_task
+    while task is not None:
+        if task.plan is not None:
+            return False
+        task = task.outer
+    return True

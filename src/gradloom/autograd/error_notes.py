@@ -17,6 +17,7 @@ from .call_stack import operator_called, stack_text, user_line
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
 _HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that say what to do
+_CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
 _HINT = ("with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
          "your program that called the operator")
 
@@ -34,7 +35,9 @@ def explain(error: BaseException, loop) -> None:
         return  # a callback at the end of the pass, which is the user's
     node = frames[at][0].f_locals["node"]
     inner = frames[at + 1:]
-    if inner and inner[0][0].f_code in (hook_calls.before.__code__, hook_calls.after.__code__):
+    if inner and inner[0][0].f_code is hook_calls.run.__code__:
+        del inner[0]
+    if inner and inner[0][0].f_code in _CALLERS_OF_HOOKS:
         notes = [f"This came from a hook of {described(node)}."]
     else:
         notes = [_formula_note(node, inner)]

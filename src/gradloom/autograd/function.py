@@ -196,7 +196,7 @@ class Function(metaclass=_FunctionMeta):
         edges = tuple([t._edge or gradient_edge(t) for t in tensors])
         flags = state.flags
         records = not flags & GRAD_OFF and any(e is not NO_EDGE for e in edges)
-        ctx = cls._backward_cls()
+        ctx = object.__new__(cls._backward_cls)
         ctx.next_edges, ctx.sequence_nr, ctx.input_metadata, ctx.hooks = edges, next_sequence_nr(), (), None
         ctx._is_tensor = is_tensor
         if flags & ANOMALY:

@@ -156,3 +156,39 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode."""
     return bool(state.flags & INFERENCE)
+
+
+class set_multithreading_enabled(_Decorates):
+    """Say whether backward may use several threads: at once, or for the length of a `with` block.
+
+    Kept for programs written for PyTorch, and told by `is_multithreading_enabled`. Backward always runs in the thread
+    that calls it: there is one device.
+
+    Args:
+        mode: bool.
+    """
+
+    def __init__(self, mode: bool):
+        if not isinstance(mode, bool):
+            raise TypeError("set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not "
+                            f"{type(mode).__name__}")
+        self._before = state.multithreading
+        state.multithreading = self.mode = mode
+
+    def __call__(self, function):
+        state.multithreading = self._before
+        return super().__call__(function)
+
+    def __enter__(self):
+        state.multithreading = self.mode
+
+    def __exit__(self, *exc):
+        state.multithreading = self._before
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` said in this thread; True if nothing."""
+    return state.multithreading

@@ -1,54 +1,87 @@
-"""How the engine calls the hooks of a node."""
+"""How the engine calls the hooks of a node.
+
+Note [The order of hooks]
+1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order they were registered, each
+   seeing what the one before it returned; then the hooks that keep `.grad` of these tensors (`retain_grad`).
+2. The engine hands out the gradients that were asked for (`inputs=`, `autograd.grad`).
+3. Only if the node runs: its pre-hooks, the node, its post-hooks.
+
+A hook may add and remove hooks, of its own node and of others: those of the step that is running are taken from a copy
+made when the step began.
+"""
 
 from __future__ import annotations
 
 from .. import _operators
+from ..dispatch import ANOMALY, state
 
 
-def before(node, hooks, grads, will_run):
-    """Run tensor hooks, then (if the node will run) node pre-hooks, then the hooks that keep `.grad`.
+def on_tensors(hooks, grads: list) -> None:
+    """Step 1: let the hooks of the node's tensors see, and replace in `grads`, the gradients that have arrived.
 
-    Returns:
-        The gradients that the node receives.
+    An undefined gradient is None for a hook, too.
     """
-    if hooks.tensor_pre:
-        for nr, registered in hooks.tensor_pre.items():
-            for hook in list(registered.values()):
-                found = hook(grads[nr]) if grads[nr] is not None else None
-                if found is not None:
-                    grads[nr] = checked_replacement(hook, grads[nr], found)
-    if hooks.pre and will_run:
-        for hook in list(hooks.pre.values()):
-            found = hook(tuple(grads))
+    for nr, registered in list(hooks.tensor_pre.items()):
+        for hook in list(registered.values()):
+            found = hook(grads[nr])
             if found is not None:
-                found = found if isinstance(found, tuple) else (found,)
-                if len(found) != len(grads):
-                    raise RuntimeError(f"hook {_name(hook)} has returned an incorrect number of values (got "
-                                       f"{len(found)}, but expected {len(grads)})")
-                grads = list(found)
+                grads[nr] = checked_replacement(hook, grads[nr], found)
     for nr, keep in list(hooks.retain_grad.items()):
         if grads[nr] is not None:
             keep(grads[nr])
-    return grads
 
 
-def after(node, hooks, outputs, grads):
-    """Run a node's post-hooks.
+def run(node, grads: list) -> tuple:
+    """Step 3: run a node that has hooks, or that anomaly mode watches.
 
     Returns:
         The gradients that go on to the next nodes.
     """
-    outputs = tuple(outputs)
-    for hook in list(hooks.post.values()):
-        found = hook(outputs, tuple(grads))
-        if found is not None:
-            found = found if isinstance(found, tuple) else (found,)
-            if len(found) != len(outputs):
-                raise RuntimeError(f"hook {_name(hook)} has returned an incorrect number of values (got {len(found)}, "
-                                   f"but expected {len(outputs)})")
-            outputs = tuple([checked_replacement(hook, old, new) if old is not None and new is not None else new
-                             for old, new in zip(outputs, found, strict=True)])
+    hooks = node.hooks
+    if hooks is not None and hooks.pre:
+        grads = before(hooks, grads)
+    given = tuple(grads) if hooks is not None and hooks.post else None  # a node may take gradients out of the list
+    if state.flags & ANOMALY:
+        from .anomaly_mode import apply_watched
+        outputs = apply_watched(node, grads)
+    else:
+        outputs = node.apply(grads)
+    if hooks is not None and hooks.post:
+        outputs = after(hooks, tuple(outputs), tuple(grads) if given is None else given)
     return outputs
+
+
+def before(hooks, grads: list) -> list:
+    """The gradients that a node receives, after its pre-hooks."""
+    for hook in list(hooks.pre.values()):
+        found = hook(tuple(grads))
+        if found is not None:
+            grads = list(checked_replacements(hook, tuple(grads), found))
+    return grads
+
+
+def after(hooks, outputs: tuple, grads: tuple) -> tuple:
+    """The gradients that a node returns, after its post-hooks."""
+    for hook in list(hooks.post.values()):
+        found = hook(outputs, grads)
+        if found is not None:
+            outputs = checked_replacements(hook, outputs, found)
+    return outputs
+
+
+def checked_replacements(hook, old: tuple, new) -> tuple:
+    """What a hook returned in place of several gradients, if it can stand for them.
+
+    Raises:
+        TypeError: if it is not a tuple of Tensors and None.
+        RuntimeError: if it has another length, or one of its members cannot stand for the gradient in its place.
+    """
+    if not isinstance(new, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(new).__name__}' (hook {_name(hook)})")
+    if len(new) != len(old):
+        raise RuntimeError(f"hook {_name(hook)} has returned an incorrect number of values (got {len(new)}, but "
+                           f"expected {len(old)})")
+    return tuple([None if n is None else checked_replacement(hook, o, n) for o, n in zip(old, new, strict=True)])
 
 
 def checked_replacement(hook, old, new):
@@ -56,16 +89,20 @@ def checked_replacement(hook, old, new):
 
     Raises:
         TypeError: if it is not a Tensor.
-        RuntimeError: if its dtype or shape differ from the gradient's.
+        RuntimeError: if its dtype or shape differ from the gradient's, or the gradient is undefined.
     """
     if not isinstance(new, _operators.Tensor):
-        raise TypeError(f"hook {_name(hook)} has returned a value of type {type(new).__name__}; expected Tensor")
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}': a hook must return a Tensor, or "
+                        f"None to leave the gradient as it is (hook {_name(hook)})")
+    if old is None:
+        raise RuntimeError(f"can't replace a None gradient with a non-None value (hook {_name(hook)})")
     if new.dtype is not old.dtype:
         raise RuntimeError(f"hook {_name(hook)} has changed the type of value (was {old.type()} got {new.type()})")
     if new.shape != old.shape:
-        raise RuntimeError(f"hook {_name(hook)} has changed the size of value")
+        raise RuntimeError(f"hook {_name(hook)} has changed the size of value (was {list(old.shape)}, got "
+                           f"{list(new.shape)})")
     return new
 
 
 def _name(hook) -> str:
-    return f"'{getattr(hook, '__name__', repr(hook))}'"
+    return f"'{getattr(hook, '__name__', '<unknown>')}'"

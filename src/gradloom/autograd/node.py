@@ -16,6 +16,7 @@ instances with slots alike.
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections import OrderedDict
 from itertools import count
 from sys import getrefcount
@@ -36,7 +37,7 @@ _accumulate_nr = count(1 << 62).__next__
 class NodeHooks:
     """What a node carries only when somebody asked for it."""
 
-    __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace", "next_id")
+    __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace")
 
     def __init__(self):
         self.pre = OrderedDict()
@@ -45,7 +46,6 @@ class NodeHooks:
         self.retain_grad = {}   # output number -> hook that stores .grad, always after the tensor hooks
         self.metadata = None
         self.trace = None
-        self.next_id = 0
 
 
 class Node:
@@ -54,6 +54,9 @@ class Node:
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
+
+    def __init__(self):
+        raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
 
     def __getattr__(self, name):
         """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
@@ -84,6 +87,12 @@ class Node:
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Let the engine take this node as if it were number `number` to be made; later ones run first."""
+        if number < 0:
+            raise OverflowError("can't convert negative int to unsigned: a sequence number is at least 0")
+        self.sequence_nr = number
 
     @property
     def requires_grad(self) -> bool:
@@ -128,7 +137,11 @@ class Node:
         return out[0] if len(out) == 1 else tuple(out)
 
     def __repr__(self):
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object: a node belongs to the graph of this process. "
+                        "Save tensors instead, detached ones")
 
     def __lt__(self, other):
         return id(self) < id(other)
@@ -144,6 +157,8 @@ def operator_name(node) -> str:
 def _register(hooks: dict, fn):
     from ..utils.hooks import RemovableHandle
 
+    if not callable(fn):
+        raise TypeError(f"a hook must be callable, got {type(fn).__name__}")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = fn
     return handle
@@ -207,15 +222,18 @@ class GraphRoot(Node):
 class AccumulateGrad(Node):
     """Sink of the graph: adds what arrives to the leaf's `.grad`."""
 
-    __slots__ = ("variable", "post_accumulate")
+    __slots__ = ("variable", "lock")
 
     def __init__(self, variable):
         array = variable._array
+        self.lock = RLock()  # several threads may run backward passes that end here
         self.variable = variable
         self.next_edges = ()
         self.sequence_nr = _accumulate_nr()
         self.input_metadata = (array.shape, array.dtype)
-        self.hooks = variable._leaf_hooks
+        self.hooks = None
+        if variable._backward_hooks is not None:
+            self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
     def name(self):
         return "torch::autograd::AccumulateGrad"
@@ -223,22 +241,24 @@ class AccumulateGrad(Node):
     def apply(self, grads):
         variable = self.variable
         grad = grads[0]
-        if grad is None or variable._edge is NO_EDGE:  # the latter: detached since
+        if variable._edge is NO_EDGE:  # detached since
             return ()
-        held = variable._grad
-        if held is None:
-            if state.flags & GRAD_OFF:
-                # Expected references to a gradient that nobody else can see: calibrated at the end of this module.
-                grads[0] = None
-                variable._grad = _own(grad, variable)
-            else:
-                variable._grad = _operators.clone(grad)
-        elif state.flags & GRAD_OFF:
-            np.add(held._array, grad._array, out=held._array)
-            bump_version(held)
-        else:
-            variable._grad = _operators.add(held, grad)
-        hooks = variable._post_accumulate_hooks
+        if grad is not None:
+            with self.lock:
+                held = variable._grad
+                if held is None:
+                    if state.flags & GRAD_OFF:
+                        # Expected references to a gradient that nobody else can see: see the end of this module.
+                        grads[0] = None
+                        variable._grad = _own(grad, variable)
+                    else:
+                        variable._grad = _operators.clone(grad)
+                elif state.flags & GRAD_OFF:
+                    np.add(held._array, grad._array, out=held._array)
+                    bump_version(held)
+                else:
+                    variable._grad = _operators.add(held, grad)
+        hooks = variable._post_accumulate_grad_hooks
         if hooks:
             for hook in list(hooks.values()):
                 hook(variable)

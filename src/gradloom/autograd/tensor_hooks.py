@@ -7,7 +7,6 @@ from weakref import ref
 
 from ..utils.hooks import RemovableHandle
 from .edge import gradient_edge
-from .node import NodeHooks
 
 
 def register_hook(tensor, hook):
@@ -16,22 +15,18 @@ def register_hook(tensor, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not callable(hook):
         raise TypeError(f"register_hook() expects a callable, got {type(hook).__name__}")
-    hooks, nr = _hooks_of(tensor)
-    registered = hooks.tensor_pre.setdefault(nr, OrderedDict())
+    node, nr = gradient_edge(tensor)
+    if tensor.grad_fn is None:  # the leaf keeps the hooks: its AccumulateGrad may come and go
+        registered = tensor._backward_hooks
+        if registered is None:
+            registered = OrderedDict()
+        node.ensure_hooks().tensor_pre[0] = registered
+    else:
+        registered = node.ensure_hooks().tensor_pre.setdefault(nr, OrderedDict())
+    tensor._backward_hooks = registered
     handle = RemovableHandle(registered)
     registered[handle.id] = hook
     return handle
-
-
-def _hooks_of(tensor):
-    """Where the tensor's hooks live: with its grad_fn, or, for a leaf, with the leaf and its AccumulateGrad."""
-    node, nr = gradient_edge(tensor)
-    if tensor.grad_fn is None:
-        if tensor._leaf_hooks is None:
-            tensor._leaf_hooks = NodeHooks()
-        node.hooks = tensor._leaf_hooks
-        return tensor._leaf_hooks, 0
-    return node.ensure_hooks(), nr
 
 
 def retain_grad(tensor) -> None:
@@ -59,8 +54,10 @@ def register_post_accumulate_grad_hook(tensor, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if tensor.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    if tensor._post_accumulate_hooks is None:
-        tensor._post_accumulate_hooks = OrderedDict()
-    handle = RemovableHandle(tensor._post_accumulate_hooks)
-    tensor._post_accumulate_hooks[handle.id] = hook
+    if not callable(hook):
+        raise TypeError(f"register_post_accumulate_grad_hook() expects a callable, got {type(hook).__name__}")
+    if tensor._post_accumulate_grad_hooks is None:
+        tensor._post_accumulate_grad_hooks = OrderedDict()
+    handle = RemovableHandle(tensor._post_accumulate_grad_hooks)
+    tensor._post_accumulate_grad_hooks[handle.id] = hook
     return handle

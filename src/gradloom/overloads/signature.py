@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import inf, nan
 
 from .registry import types
 from .types import ArgumentType
@@ -12,7 +13,7 @@ REQUIRED = object()
 
 # Names from NumPy that PyTorch accepts for a parameter of this name.
 _ALIASES = {"dim": ("axis",), "keepdim": ("keepdims",), "input": ("x", "a", "x1"), "other": ("x2",)}
-_ENUMS = {"None": None, "True": True, "False": False, "Mean": 1, "Sum": 2}
+_ENUMS = {"None": None, "True": True, "False": False, "inf": inf, "nan": nan, "-inf": -inf, "Mean": 1, "Sum": 2}
 # Patterns are text until a first signature is parsed: compiling them would be most of the cost of the import.
 _SPLIT = r"""((?:[^,"'(\[]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\([^)]*\)|\[[^\]]*\])+),?\s*"""
 _PARAMETER = r"(\S+(?: -> \S+\))?) (\w+)(?:=(.*))?"

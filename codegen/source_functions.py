@@ -1,0 +1,86 @@
+"""The functions of a folder of Python files, as syntax trees: helpers, composites. Nothing is imported or executed."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+OPERATORS = ("ops", "_operators")  # what the files call the module of operators
+
+
+class Functions:
+    """The top-level functions of the modules in some folders, private ones too."""
+
+    def __init__(self, *folders: Path) -> None:
+        self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
+        self.paths: dict[str, Path] = {}
+        self._values: dict[str, dict[str, ast.expr]] = {}  # what other names are assigned, as `exp2 = _alias("exp2")`
+        self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) that it is from
+        self._calls: dict[tuple[str, str], frozenset[str]] = {}
+        for folder in folders:
+            for path in sorted(folder.glob("*.py")):
+                self._read(path)
+
+    def _read(self, path: Path) -> None:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.paths[path.stem] = path
+        self.modules[path.stem] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        self._values[path.stem] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
+        self._imports[path.stem] = {
+            (a.asname or a.name): (n.module, a.name) for n in tree.body
+            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module for a in n.names
+        }
+
+    def find(self, name: str, module: str | None = None) -> tuple[str, ast.FunctionDef] | None:
+        """(module, function) that a name means in a module; without a module, the public function of that name."""
+        if module is None:
+            home = self.home(name)
+            return None if home is None else (home, self.modules[home][name])
+        if name in self.modules.get(module, {}):
+            return module, self.modules[module][name]
+        origin = self._imports.get(module, {}).get(name)
+        return None if origin is None else self.find(origin[1], origin[0])
+
+    def home(self, name: str) -> str | None:
+        """The public module that has a public function of that name."""
+        if name.startswith("_"):
+            return None
+        return next((m for m, functions in self.modules.items() if not m.startswith("_") and name in functions), None)
+
+    def calls(self, module: str, name: str) -> frozenset[str]:
+        """The names of operators and methods that a function calls, through other functions of the folder, too."""
+        origin = self._imports.get(module, {}).get(name)
+        if origin is not None:
+            return self.calls(*origin)
+        definition = self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
+        if definition is None:
+            return frozenset()
+        key = (module, name)
+        if key not in self._calls:
+            self._calls[key] = frozenset()  # for functions that call one another
+            self._calls[key] = self._called(module, name, definition)
+        return self._calls[key]
+
+    def _called(self, module: str, name: str, definition: ast.AST) -> frozenset[str]:
+        names: set[str] = set()
+        for node in ast.walk(definition):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and isinstance(definition, ast.expr):
+                names.add(node.value)  # `_alias("exp2")`
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OPERATORS:
+                names.add(node.attr)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                names.add(node.func.attr)
+            elif isinstance(node, ast.Name) and node.id != name:
+                names |= self.calls(module, node.id)
+        return frozenset(names)
+
+
+def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
+    """(name, expression) for each name that a statement at the top of a module assigns."""
+    found = []
+    for target in statement.targets:
+        pairs = [(target, statement.value)]
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            pairs = list(zip(target.elts, statement.value.elts, strict=False))
+        found += [(t.id, value) for t, value in pairs if isinstance(t, ast.Name)]
+    return found

@@ -1,0 +1,37 @@
+"""What code written for PyTorch asks its C++ core about the engine, under the same names."""
+
+from __future__ import annotations
+
+from .autograd import engine
+from .autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
+from .autograd.node import Node
+from .dispatch import state
+
+__all__ = ["_current_autograd_node", "_current_graph_task_id", "_is_multithreading_enabled",
+           "_will_engine_execute_node"]
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that this thread is running; -1 outside of one."""
+    task = state.graph_task
+    return -1 if task is None else task.id
+
+
+def _current_autograd_node() -> Node | None:
+    """The node that the backward pass of this thread is running; None outside of one."""
+    task = state.graph_task
+    return None if task is None else task.node
+
+
+def _will_engine_execute_node(node: Node) -> bool:
+    """Whether the backward pass that this thread is running has run, runs or will run a node.
+
+    Raises:
+        RuntimeError: outside of a backward pass, for anything that is no node, and for a node whose gradient
+            autograd.grad only hands out.
+    """
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if state.graph_task is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return engine.will_run(node)

@@ -1,0 +1,45 @@
+"""gradloom.autograd.graph: the backward graph itself, as in torch.autograd.graph: its nodes and edges, hooks on several
+gradients at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import increment_version
+from .edge import gradient_edge
+from .multi_grad_hook import register_multi_grad_hook
+from .node import Node
+from .variable import Variable
+
+__all__ = ["GradientEdge", "Node", "get_gradient_edge", "increment_version", "register_multi_grad_hook"]
+
+
+class GradientEdge(NamedTuple):
+    """An edge of the backward graph: stands for a tensor among the roots and inputs of `backward` and `grad`, without
+    holding its memory.
+
+    Args:
+        node: the node that the gradient flows into.
+        output_nr: which output of the forward operator it is the gradient of.
+        ownership_token: PyTorch's; not needed here, where an edge owns its node.
+    """
+
+    node: Node
+    output_nr: int
+    ownership_token: object = None
+
+
+def _engine_run_backward(tensors, *args, **kwargs):
+    return Variable._execution_engine.run_backward(tensors, *args, **kwargs)
+
+
+def get_gradient_edge(tensor) -> GradientEdge:
+    """The edge along which the gradient of `tensor` flows; for a leaf, that of its AccumulateGrad.
+
+    Raises:
+        RuntimeError: if the tensor does not require grad.
+    """
+    node, nr = gradient_edge(tensor) if tensor.requires_grad else (None, 0)
+    if node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(node, nr)

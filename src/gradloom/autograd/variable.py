@@ -1,0 +1,66 @@
+"""Variable: what tensors with history were called before PyTorch 0.4. Calling it gives a Tensor."""
+
+from __future__ import annotations
+
+from .. import _operators
+from . import engine
+
+__all__ = ["Variable", "VariableMeta"]
+
+
+class _Engine:
+    """What code written for PyTorch reaches as `Variable._execution_engine`."""
+
+    queue_callback = staticmethod(engine.queue_callback)
+    is_checkpoint_valid = staticmethod(engine.is_checkpoint_valid)
+
+    @staticmethod
+    def run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs=(), allow_unreachable=False,
+                     accumulate_grad=False):
+        """`autograd.backward` if accumulate_grad, else `autograd.grad`, in the words of PyTorch's engine.
+
+        Returns:
+            The gradients of `inputs`; an empty tuple if they were accumulated.
+        """
+        from . import backward, grad
+        if accumulate_grad or not inputs:
+            backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
+            return ()
+        return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
+
+    def __repr__(self):
+        return "<gradloom.autograd.engine>"
+
+
+class VariableMeta(type):
+    """Every Tensor is a Variable."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, _operators.Tensor)
+
+    def __call__(cls, data=None, requires_grad=False, volatile=None):
+        """A Tensor on the memory of `data`, without its history.
+
+        Args:
+            data: a Tensor; an empty one if not given.
+            requires_grad: whether the result requires grad.
+            volatile: has no effect since PyTorch 0.4.
+
+        Raises:
+            TypeError: if `data` is not a Tensor.
+        """
+        if data is None:
+            data = _operators.empty((0,))
+        if not isinstance(data, _operators.Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        if volatile:
+            import warnings
+            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                          stacklevel=2)
+        return data.detach().requires_grad_(requires_grad)
+
+
+class Variable(metaclass=VariableMeta):
+    """PyTorch's old name for a tensor that autograd knows; `Variable(t)` is `t` without history."""
+
+    _execution_engine = _Engine()

@@ -1,0 +1,80 @@
+"""The support row of an operator, whole: what the YAML files say, and complex numbers by trying where they do not.
+
+    row = support_row("mul.Tensor")
+    print(row.complex)              # yes (NumPy's multiply has loops for them)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import gradloom
+from gradloom.codegen.derivatives import Derivatives
+from gradloom.codegen.support import Fact, Row, Support
+
+from .verify.checks import _tensors
+from .verify.operators import Operator, own_operators, specification
+from .verify.sampler import NoSamples
+from .verify.sampler import samples as schema_samples
+
+__all__ = ["complex_by_trying", "own_support", "support_row"]
+
+
+@cache
+def own_support() -> tuple[Derivatives, Support]:
+    """gradloom's own operators, and what is known of them without running anything."""
+    spec = specification()
+    derivatives = spec.load()
+    return derivatives, Support(derivatives, spec.package)
+
+
+def support_row(name: str) -> Row:
+    """The row of one of gradloom's own operators, by full name (`mul.Tensor`). Raises KeyError for an unknown name."""
+    derivatives, support = own_support()
+    row = support.row(derivatives[name])
+    if row.complex.answer != "unknown":
+        return row
+    entry = derivatives[name].function.name
+    operator = next(o for o in own_operators() if o.name == entry)
+    return replace(row, complex=complex_by_trying(operator))
+
+
+def complex_by_trying(operator: Operator) -> Fact:
+    """Whether an operator takes complex tensors, found by calling it with its samples made complex."""
+    try:
+        calls = operator.samples() if operator.samples is not None else schema_samples(operator)
+        tried = [_try(operator.call, *operator.completed(*call)) for call in calls]
+    except NoSamples:
+        return Fact("unknown", "there is no sample to try")
+    answers = [answer for answer in tried if answer is not None]
+    if not answers:
+        return Fact("none", "it takes no floating-point tensors")
+    return Fact("yes", "by trying") if any(a == "" for a in answers) else Fact("no", answers[0])
+
+
+def _try(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """'' if the call works with complex tensors, else the error; None if no tensor of it can be made complex."""
+    import warnings
+
+    if not any(t._array.dtype.kind == "f" for t in _tensors([*args, *kwargs.values()])):
+        return None
+    try:
+        with warnings.catch_warnings(), gradloom.no_grad():
+            warnings.simplefilter("ignore")
+            call(*map(_complex, args), **{k: _complex(v) for k, v in kwargs.items()})
+    except Exception as error:  # whatever it says, it did not take them
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return ""
+
+
+def _complex(value: Any) -> Any:
+    """Floating-point tensors as complex ones, in lists, too."""
+    if isinstance(value, gradloom.Tensor) and value._array.dtype.kind == "f":
+        real = value.detach()
+        return gradloom.complex(real, real * 0.25)
+    if isinstance(value, (list, tuple)) and _tensors(value):
+        return type(value)([_complex(v) for v in value])
+    return value
