@@ -255,11 +255,11 @@ class Tensor(TensorBase):
                 raise RuntimeError("can't assign Variable as its own grad")
             if value.dtype is not self.dtype:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
-                                   f"dtype '{self.dtype}'. The gradient must match the tensor's dtype (or the "
-                                   "tensor's grad_dtype attribute if set).")
+                                   f"dtype '{self.dtype}'. The gradient must match the tensor's dtype")
             if value._array.shape != self._array.shape:
-                raise RuntimeError(f"assigned grad has data of a different size: expected shape "
-                                   f"{list(self._array.shape)} but got {list(value._array.shape)}")
+                raise RuntimeError(f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
+                                   f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the tensor "
+                                   "are the same size")
         self._grad = value
 
     @grad.deleter

@@ -58,7 +58,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     if inputs is None:
         execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph)
         return
-    inputs = as_tuple(inputs)
+    inputs = tuple(inputs.values()) if isinstance(inputs, dict) else as_tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     edges = input_edges(inputs)

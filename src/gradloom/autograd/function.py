@@ -125,7 +125,7 @@ class _CustomNode(FunctionCtx, Node):
                                        f"{i + 1}, but the corresponding forward input was not a Variable")
                 continue
             if grad is not None and not isinstance(grad, _operators.Tensor):
-                raise TypeError(f"expected Variable or None (got {type(grad).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
             out.append(grad)
         return tuple(out)
 

@@ -252,12 +252,14 @@ class AccumulateGrad(Node):
                         grads[0] = None
                         variable._grad = _own(grad, variable)
                     else:
-                        variable._grad = _operators.clone(grad)
-                elif state.flags & GRAD_OFF:
+                        variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
+                elif not state.flags & GRAD_OFF:
+                    variable._grad = _operators.add(held, grad)
+                elif held._array.flags.c_contiguous:
                     np.add(held._array, grad._array, out=held._array)
                     bump_version(held)
                 else:
-                    variable._grad = _operators.add(held, grad)
+                    _operators.add_(held, grad)  # which refuses memory that overlaps itself
         hooks = variable._post_accumulate_grad_hooks
         if hooks:
             for hook in list(hooks.values()):
@@ -287,9 +289,15 @@ def _own(grad, variable):
              and (base is None or (base.__class__ is np.ndarray and base.size == array.size)))
     if alone and array.strides == variable._array.strides and array.flags.writeable:
         return grad
-    out = np.empty_like(variable._array)
+    out = _laid_out_as(variable, array)
     out[...] = array
     return _operators.wrap(out)
+
+
+def _laid_out_as(variable, array):
+    """Memory for a copy of `array`, with the variable's layout unless that has another shape since."""
+    like = variable._array
+    return np.empty_like(like, array.dtype) if like.shape == array.shape else np.empty(array.shape, array.dtype)
 
 
 _ALONE = (0, 0, 0)
