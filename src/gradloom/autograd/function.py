@@ -9,7 +9,7 @@ from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .anomaly_mode import remember
 from .edge import gradient_edge
 from .node import NO_EDGE, Error, Node, bump_version, next_sequence_nr
-from .saved_variable import FREED_MESSAGE, SavedVariable, unpack
+from .saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from .views import CUSTOM_FUNCTION, make_view, rebase_history
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -81,7 +81,7 @@ class _CustomNode(FunctionCtx, Node):
     def _raw_saved_tensors(self):
         if self._released:
             raise RuntimeError(FREED_MESSAGE)
-        return self._saved
+        return raw_saved(self, "_saved")
 
     def release_variables(self):
         if self._saved:
@@ -214,7 +214,8 @@ class Function(metaclass=_FunctionMeta):
             state.flags = flags
         outputs = output if isinstance(output, tuple) else (output,)
         wrapped = _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records)
-        _save(ctx, wrapped, records)
+        if records:
+            _save(ctx, wrapped)
         if flags & FORWARD_AD and any(t._tangent is not None for t in tensors):
             _propagate_tangents(cls, ctx, args, is_tensor, wrapped)
         if not separate and not isinstance(output, tuple):
@@ -278,7 +279,7 @@ def _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records):
     return tuple(wrapped)
 
 
-def _save(ctx, outputs, records):
+def _save(ctx, outputs):
     """Turn what save_for_backward was given into saved variables; outputs must not hold their own node."""
     if not ctx.to_save:
         return

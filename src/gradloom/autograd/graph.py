@@ -1,5 +1,5 @@
 """gradloom.autograd.graph: the backward graph itself, as in torch.autograd.graph: its nodes and edges, hooks on several
-gradients at once."""
+gradients at once, and what nodes keep for backward."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from . import increment_version
 from .edge import gradient_edge
 from .multi_grad_hook import register_multi_grad_hook
 from .node import Node
+from .saved_tensor_hooks import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from .variable import Variable
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge", "increment_version", "register_multi_grad_hook"]
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+           "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
 
 
 class GradientEdge(NamedTuple):

@@ -63,8 +63,8 @@ class Node:
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
             return shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
         if name.startswith("_raw_saved_") and name[11:] in self._raw_fields:
-            from .saved_variable import SavedTensor
-            return SavedTensor(self, f"saved_{name[11:]}")
+            from .saved_variable import raw_saved
+            return raw_saved(self, f"saved_{name[11:]}")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self):

@@ -17,11 +17,14 @@ version counter are kept, and `unpack` makes a new tensor with the node as its h
 
 from __future__ import annotations
 
+from weakref import ref
+
 import numpy as np
 
 from .. import _operators
-from ..dispatch import SAVED_HOOKS, state
-from .node import operator_name
+from ..dispatch import GRAD_OFF, SAVED_HOOKS, state
+from .edge import gradient_edge
+from .node import AccumulateGrad, Node, operator_name
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
@@ -49,8 +52,8 @@ RELEASED = _Released()
 class SavedVariable:
     """A tensor together with the version that it had when it was saved."""
 
-    __slots__ = ("tensor", "array", "counter", "version", "output_nr", "hooks", "packed", "origin", "_tangent",
-                 "__weakref__")
+    __slots__ = ("tensor", "array", "counter", "version", "output_nr", "unpack_hook", "packed", "edge", "leaf",
+                 "_tangent", "__weakref__")
     _vc = "saved"
 
     def __init__(self, tensor, output_nr=None):
@@ -65,36 +68,61 @@ class SavedVariable:
         self.counter = counter
         self.version = counter[0]
         self.output_nr = output_nr
-        self.hooks = None
+        self.unpack_hook = None
         self.packed = None
-        self.origin = None
         self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
-        self.array = tensor._array
-        self.tensor = tensor if output_nr is None else None
-        if state.flags & SAVED_HOOKS and state.saved_tensor_hooks:
-            self.register_hooks(*state.saved_tensor_hooks[-1])
+        if state.flags & SAVED_HOOKS and tensor._wrapped_number is None:
+            self._pack(tensor, tensor, *state.saved_tensor_hooks[-1])
+        else:
+            self.array = tensor._array
+            self.tensor = tensor if output_nr is None else None
 
     def register_hooks(self, pack, unpack):
-        """Replace what is kept by `pack(tensor)`; `unpack` must give back an equal tensor."""
-        if self.hooks is not None:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. "
-                               "Hint: only one pair of hooks is allowed at a time.")
-        data = self.tensor._detached_alias() if self.tensor is not None else _operators.wrap(self.array)
-        if self.tensor is not None:
-            self.origin = (self.tensor._edge, self.tensor._leaf_reference())
-        before = data._version
-        outer, state.flags = state.flags, state.flags & ~SAVED_HOOKS | 1
+        """Replace what is kept by `pack(tensor)`; `unpack` must give back an equal tensor.
+
+        Raises:
+            RuntimeError: if there are hooks already, or `pack` writes to its argument.
+        """
+        if self.unpack_hook is not None:
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only "
+                               "one pair of hooks is allowed at a time.")
+        original = self.tensor
+        shown = original._detached_alias() if original is not None else _sharing(self.array, self.counter)
+        self._pack(original, shown, pack, unpack)
+
+    def _pack(self, original, shown, pack, unpack):
+        """Keep what the hook makes of `shown` instead of `original`, and where the history of that goes on."""
+        outer = state.flags
+        state.flags = outer & ~SAVED_HOOKS | GRAD_OFF
+        before = self.counter[0]
         try:
-            packed = pack(data)
+            packed = pack(shown)
         finally:
             state.flags = outer
-        if data._version != before:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
-                               "to pack hook can not be modified by in-place operations as this can lead to "
-                               "unexpected side-effects. Please open an issue if you need to perform in-place "
-                               "operations on the input to a pack hook.")
-        self.hooks, self.packed = unpack, packed
+        if self.counter[0] != before:
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+                               "pack hook cannot be modified by in-place operations: pack a changed copy instead, as "
+                               "`tensor.clone().mul_(2)` makes one.")
+        self.edge = self.leaf = None
+        if self.output_nr is not None:
+            if packed is shown:
+                packed = shown._detached_alias()  # else tensor -> node -> what it saved -> tensor
+        elif original is not None:
+            self._tangent = original._tangent
+            edge = original._edge or gradient_edge(original)
+            if isinstance(edge[0], AccumulateGrad):
+                self.leaf = ref(edge[0])
+            else:
+                self.edge = edge
+        self.unpack_hook, self.packed = unpack, packed
         self.tensor = self.array = None
+
+    @property
+    def data(self):
+        """What is kept, as it is: the tensor, without history if it is an output; or what the pack hook returned."""
+        if self.unpack_hook is not None:
+            return self.packed
+        return self.tensor if self.tensor is not None else _sharing(self.array, self.counter)
 
     def unpack(self, node):
         """The saved tensor, with its history.
@@ -105,43 +133,50 @@ class SavedVariable:
         Raises:
             RuntimeError: if its memory was written to since.
         """
-        if self.hooks is not None:
+        if self.unpack_hook is not None:
             return self._unpack_hooked(node)
         if self.counter[0] != self.version:
             raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node, self.counter,
                                                 self.version, self))
         if self.tensor is not None:
             return self.tensor
-        found = _operators.wrap(self.array)
-        found._vc = self.counter
+        found = _sharing(self.array, self.counter)
         found._edge = (node, self.output_nr)
-        if self._tangent is not None:
-            from .forward_ad import hold_tangent
-            hold_tangent(found, self._tangent)
-        return found
+        return self._with_tangent(found)
 
     def _unpack_hooked(self, node):
-        found = self.hooks(self.packed)
+        found = self.unpack_hook(self.packed)
         if not isinstance(found, _operators.Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(found).__name__}")
-        out = found._detached_alias()
+        out = _operators.wrap(found._array)
         if self.output_nr is not None:
             out._edge = (node, self.output_nr)
-            return out
-        edge, leaf = self.origin
-        if edge is not None:
-            out._edge = edge
-        elif leaf is not None and leaf() is not None:
-            out._edge = (leaf(), 0)
-        return out
+        elif self.leaf is not None:
+            out._edge, out._accumulator = None, self.leaf  # a leaf, of which the gradient goes where it always went
+        else:
+            out._edge = self.edge
+        return self._with_tangent(out)
+
+    def _with_tangent(self, tensor):
+        if self._tangent is not None:
+            from .forward_ad import hold_tangent
+            hold_tangent(tensor, self._tangent)
+        return tensor
+
+
+def _sharing(array, counter):
+    """A tensor without history on an array, with the version counter of its memory."""
+    out = _operators.wrap(array)
+    out._vc = counter
+    return out
 
 
 def save(tensor):
     """What a slot should hold for an input, whatever the situation."""
     if tensor is None:
         return None
-    if tensor._vc is None and not state.flags & SAVED_HOOKS:
+    if tensor._vc is None and (not state.flags & SAVED_HOOKS or tensor._wrapped_number is not None):
         return tensor
     return SavedVariable(tensor)
 
@@ -210,31 +245,88 @@ def saved_outputs(node, output_nr):
 class SavedTensor:
     """What `_raw_saved_<field>` returns: a handle on which pack and unpack hooks can be put."""
 
-    __slots__ = ("_node", "_field")
+    __slots__ = ("_node", "_field", "_position")
 
-    def __init__(self, node, field):
-        self._node, self._field = node, field
+    def __init__(self, *args):
+        if len(args) != 3 or not isinstance(args[0], Node):
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden.")
+        self._node, self._field, self._position = args
+
+    @property
+    def _held(self):
+        held = getattr(self._node, self._field)
+        if self._position is None or held is RELEASED:
+            return held
+        return held[self._position] if held else RELEASED
 
     def register_hooks(self, pack_hook, unpack_hook):
         """Keep `pack_hook(tensor)` in place of the tensor; `unpack_hook` must give back an equal one.
 
         Raises:
             TypeError: if either is not callable.
-            RuntimeError: if hooks are set already, or the tensor was freed or is undefined.
+            RuntimeError: if hooks are set already, the tensor was freed or is undefined, or `pack_hook` writes to it.
         """
-        for hook in (pack_hook, unpack_hook):
-            if not callable(hook):
-                raise TypeError(f"register_hooks() expects callables, got {type(hook).__name__}")
-        saved = getattr(self._node, self._field)
-        if saved is RELEASED:
-            raise RuntimeError(FREED_MESSAGE)
-        if saved is None:
+        check_callable("register_hooks()", pack_hook, unpack_hook)
+        held = self._held
+        if held is RELEASED:
+            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate "
+                               "values of the graph are freed when you call .backward() or autograd.grad(): register "
+                               "before that, or specify retain_graph=True.")
+        if held is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if not isinstance(saved, SavedVariable):
-            saved = SavedVariable(saved)
-            setattr(self._node, self._field, saved)
+        if held.__class__ is SavedVariable:
+            held.register_hooks(pack_hook, unpack_hook)
+            return
+        outer, state.flags = state.flags, state.flags & ~SAVED_HOOKS
+        try:
+            saved = SavedVariable(held)
+        finally:
+            state.flags = outer
         saved.register_hooks(pack_hook, unpack_hook)
+        if self._position is None:
+            setattr(self._node, self._field, saved)
+        else:
+            kept = getattr(self._node, self._field)
+            setattr(self._node, self._field, (*kept[:self._position], saved, *kept[self._position + 1:]))
 
     @property
     def data(self):
-        return unpack(getattr(self._node, self._field), self._node)
+        """What is kept, without running a hook: a Tensor, what the pack hook returned, or None."""
+        held = self._held
+        if held is RELEASED or held is None:
+            return None
+        return held.data if held.__class__ is SavedVariable else held
+
+    @property
+    def unpack_hook(self):
+        """The unpack hook, if there are hooks."""
+        held = self._held
+        return held.unpack_hook if held.__class__ is SavedVariable else None
+
+    def unpack(self):
+        """The saved tensor, with its history; None if it is undefined.
+
+        Raises:
+            RuntimeError: if it was freed, or written to since.
+        """
+        return unpack(self._held, self._node)
+
+
+def raw_saved(node, field: str):
+    """The handle on what a node keeps in a field, or a tuple of them for a list of tensors.
+
+    Raises:
+        RuntimeError: if the tensors of a list were freed.
+    """
+    held = getattr(node, field)
+    if isinstance(held, tuple):
+        return tuple([SavedTensor(node, field, i) for i in range(len(held))])
+    return SavedTensor(node, field, None)
+
+
+def check_callable(function: str, *hooks) -> None:
+    """Refuse hooks that cannot be called, with a TypeError that names the function."""
+    for hook in hooks:
+        if not callable(hook):
+            raise TypeError(f"{function}: incompatible function arguments: a pack hook and an unpack hook are "
+                            f"functions of one argument, but got {type(hook).__name__}")
