@@ -258,8 +258,8 @@ class Tensor(TensorBase):
                                    f"dtype '{self.dtype}'. The gradient must match the tensor's dtype")
             if value._array.shape != self._array.shape:
                 raise RuntimeError(f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
-                                   f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the tensor "
-                                   "are the same size")
+                                   f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the "
+                                   "tensor are the same size")
         self._grad = value
 
     @grad.deleter

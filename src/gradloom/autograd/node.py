@@ -82,8 +82,9 @@ class Node:
         return tuple(self.next_edges)
 
     def name(self) -> str:
-        """The name that PyTorch gives this node."""
-        return type(self).__name__
+        """The name that PyTorch gives this node: that of the class, with its namespace unless an entry made it."""
+        name = type(self).__name__
+        return name if name.partition("Backward")[2][:1].isdigit() else f"torch::autograd::{name}"
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr
@@ -235,9 +236,6 @@ class AccumulateGrad(Node):
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
-    def name(self):
-        return "torch::autograd::AccumulateGrad"
-
     def apply(self, grads):
         variable = self.variable
         grad = grads[0]
@@ -372,10 +370,6 @@ class NotImplementedNode(Error):
     """The backward of an operator that has no derivative."""
 
     __slots__ = ()
-
-    def name(self):
-        return "torch::autograd::NotImplemented"
-
 
 NotImplementedNode.__name__ = NotImplementedNode.__qualname__ = "NotImplemented"  # as PyTorch prints it
 

@@ -300,9 +300,6 @@ class CopySlices(Node):
         if self.fn.release_variables is not None:
             self.fn.release_variables()
 
-    def name(self):
-        return "torch::autograd::CopySlices"
-
 
 def _like_base(grad, strides, start):
     """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
