@@ -1,10 +1,14 @@
 """Lays three source folders and two YAML files out as one package; everything else is in pyproject.toml.
 
     src/gradloom -> gradloom      codegen -> gradloom.codegen      generated -> gradloom.generated
+    generated/stubs/gradloom-stubs/_stubs -> gradloom._stubs
 
 A folder with an `__init__.py` under one of the three is packaged without being listed anywhere. The YAML
 files live once, at the top of the checkout: an editable install reads them there, and a wheel carries a copy
 in gradloom/_spec/.
+
+An editable install is found by an import hook, which type checkers do not follow. It therefore comes with a .pth file
+that names two folders: src, and generated/stubs, whose gradloom-stubs is a partial stub package (PEP 561).
 """
 
 from compileall import compile_dir
@@ -14,7 +18,9 @@ import setuptools
 from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
-FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
+STUBS = "generated/stubs"
+FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated",
+           "gradloom._stubs": f"{STUBS}/gradloom-stubs/_stubs"}
 SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
 
 # pip brings the right setuptools itself, except under --no-build-isolation, where an old one fails obscurely.
@@ -35,6 +41,8 @@ class BuildWithSpecification(build_py):
             # would do it either, so that each would pay for it.
             for folder in FOLDERS.values():
                 compile_dir(folder, quiet=2)
+            site = Path(self.get_finalized_command("install").install_lib)
+            site.joinpath("gradloom_types.pth").write_text("".join(f"{Path(f).resolve()}\n" for f in ("src", STUBS)))
             return
         target = Path(self.build_lib, "gradloom", "_spec")
         self.mkpath(str(target))

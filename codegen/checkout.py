@@ -44,4 +44,4 @@ def rendered(root: Path) -> dict[str, str]:
 
     package = root / "src" / "gradloom"
     functions = native_functions.load(root / FILES[0], shown=FILES[0], package=package)
-    return render(derivatives.load(root / FILES[1], functions, shown=FILES[1], package=package))
+    return render(derivatives.load(root / FILES[1], functions, shown=FILES[1], package=package), package)

@@ -18,6 +18,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives
 from .errors import raise_all
+from .stubs import render_stubs
 from .wrappers import Wrapper, make_wrappers
 
 __all__ = ["render"]
@@ -197,8 +198,12 @@ def _is_flat(d: Derivative) -> str:
     return " and ".join(f"{name}._array.dtype is flat" for name in tensors) or "flat is not None"
 
 
-def render(derivatives: Derivatives) -> dict[str, str]:
-    """The text of every generated file, by path within the package."""
+def render(derivatives: Derivatives, package: Path | None = None) -> dict[str, str]:
+    """The text of every generated file, by path within the package.
+
+    Args:
+        package: the folder of the hand-written library; with it, type stubs are among the files.
+    """
     joined = [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
     wrappers = make_all(joined)
     families = sorted({w.native.family for w in wrappers})
@@ -212,7 +217,10 @@ def render(derivatives: Derivatives) -> dict[str, str]:
         if nodes:
             files[f"functions/{family}.py"] = _functions(family, nodes)
         files[f"variable_type/{family}.py"] = _variable_type(family, mine)
-    files["namespaces.py"] = _namespaces(families, wrappers)
+    names = _public_names(wrappers)
+    files["namespaces.py"] = _namespaces(families, wrappers, names)
+    if package is not None:
+        files |= render_stubs(names, package, _template)
     return files
 
 
@@ -330,11 +338,14 @@ class PublicName:
         return self.name.removeprefix(f"{module}_") if module in ("linalg", "fft", "special") else self.name
 
 
-def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper]) -> str:
+def _public_names(wrappers: Iterable[Wrapper]) -> list[PublicName]:
     names: dict[str, list[Wrapper]] = {}
     for w in wrappers:
         names.setdefault(w.python_name, []).append(w)
-    public = [PublicName(name, tuple(group)) for name, group in sorted(names.items())]
+    return [PublicName(name, tuple(group)) for name, group in sorted(names.items())]
+
+
+def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName]) -> str:
     modules: dict[str, list[tuple[str, str]]] = {}
     for n in public:
         if n.module and n.is_function:

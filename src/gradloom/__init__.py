@@ -6,75 +6,89 @@ Use it as PyTorch: `import gradloom as torch`.
 from __future__ import annotations
 
 import gc as _gc
+import typing as _typing
 import warnings as _warnings
 
 # Operators divide by zero and overflow as PyTorch's do: silently. NumPy's warnings about it come from our modules.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
-from . import autograd  # noqa: E402
+from . import autograd as autograd  # noqa: E402
 from ._bind import bind as _bind  # noqa: E402
 from .autograd.anomaly_mode import (  # noqa: E402
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    set_anomaly_enabled,
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+    set_anomaly_enabled as set_anomaly_enabled,
 )
 from .autograd.grad_mode import (  # noqa: E402
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
 )
-from .construct import as_tensor, asarray, from_numpy, tensor  # noqa: E402
+from .construct import (  # noqa: E402
+    as_tensor as as_tensor,
+    asarray as asarray,
+    from_numpy as from_numpy,
+    tensor as tensor,
+)
 from .device import (  # noqa: E402
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    device,
-    layout,
-    memory_format,
-    preserve_format,
-    sparse_coo,
-    strided,
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    device as device,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    sparse_coo as sparse_coo,
+    strided as strided,
 )
 from .dtype import (  # noqa: E402
-    bfloat16,
-    bool,
-    can_cast,
-    cdouble,
-    cfloat,
-    complex64,
-    complex128,
-    double,
-    dtype,
-    finfo,
-    float,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    half,
-    iinfo,
-    int,
-    int8,
-    int16,
-    int32,
-    int64,
-    long,
-    promote_types,
-    set_default_dtype,
-    short,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    bfloat16 as bfloat16,
+    bool as bool,
+    can_cast as can_cast,
+    cdouble as cdouble,
+    cfloat as cfloat,
+    complex64 as complex64,
+    complex128 as complex128,
+    double as double,
+    dtype as dtype,
+    finfo as finfo,
+    float as float,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    get_default_dtype as get_default_dtype,
+    half as half,
+    iinfo as iinfo,
+    int as int,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    long as long,
+    promote_types as promote_types,
+    set_default_dtype as set_default_dtype,
+    short as short,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
-from .generator import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
-from .printing import set_printoptions  # noqa: E402
-from .promotion import result_type  # noqa: E402
-from .size import Size  # noqa: E402
-from .tensor import Tensor  # noqa: E402
+from .generator import (  # noqa: E402
+    Generator as Generator,
+    default_generator as default_generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
+)
+from .printing import set_printoptions as set_printoptions  # noqa: E402
+from .promotion import result_type as result_type  # noqa: E402
+from .size import Size as Size  # noqa: E402
+from .tensor import Tensor as Tensor  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -84,24 +98,29 @@ _gc.disable()
 try:
     globals().update(_bind())
     from .functional import (
-        atleast_1d,
-        atleast_2d,
-        atleast_3d,
-        block_diag,
-        broadcast_shapes,
-        broadcast_tensors,
-        cartesian_prod,
-        chain_matmul,
-        einsum,
-        is_storage,
-        is_tensor,
-        meshgrid,
-        numel,
-        tensordot,
+        atleast_1d as atleast_1d,
+        atleast_2d as atleast_2d,
+        atleast_3d as atleast_3d,
+        block_diag as block_diag,
+        broadcast_shapes as broadcast_shapes,
+        broadcast_tensors as broadcast_tensors,
+        cartesian_prod as cartesian_prod,
+        chain_matmul as chain_matmul,
+        einsum as einsum,
+        is_storage as is_storage,
+        is_tensor as is_tensor,
+        meshgrid as meshgrid,
+        numel as numel,
+        tensordot as tensordot,
     )
-    from .indexing import nonzero, unravel_index
-    from .reductions import bind as _bind_reductions
-    from .reductions import cdist, norm, unique, unique_consecutive
+    from .indexing import nonzero as nonzero, unravel_index as unravel_index
+    from .reductions import (
+        bind as _bind_reductions,
+        cdist as cdist,
+        norm as norm,
+        unique as unique,
+        unique_consecutive as unique_consecutive,
+    )
     _bind_reductions(Tensor)
 except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
     _broken = error
@@ -109,18 +128,47 @@ finally:
     if _collects:
         _gc.enable()
 
-_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal", "_C"}
+# What the lines above and below bind dynamically, for type checkers.
+if _typing.TYPE_CHECKING:
+    from . import (
+        linalg as linalg,
+        nn as nn,
+        optim as optim,
+        random as random,
+        return_types as return_types,
+        signal as signal,
+        special as special,
+        types as types,
+        utils as utils,
+    )
+    from ._stubs.functions import *
+    from .legacy import (
+        BFloat16Tensor as BFloat16Tensor,
+        BoolTensor as BoolTensor,
+        ByteTensor as ByteTensor,
+        CharTensor as CharTensor,
+        DoubleTensor as DoubleTensor,
+        FloatTensor as FloatTensor,
+        HalfTensor as HalfTensor,
+        IntTensor as IntTensor,
+        LongTensor as LongTensor,
+        ShortTensor as ShortTensor,
+    )
+
+_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
+                 "types", "_C"}
 
 
-def __getattr__(name):
-    if name in _LAZY_MODULES:
-        from importlib import import_module
-        return import_module(f"{__name__}.{name}")
-    if name.endswith("Tensor"):
-        from .legacy import tensor_type
-        found = globals()[name] = tensor_type(name)
-        if found is not None:
-            return found
-    if _broken is not None:
-        raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
-    raise AttributeError(f"module 'gradloom' has no attribute '{name}'")
+if not _typing.TYPE_CHECKING:
+    def __getattr__(name):
+        if name in _LAZY_MODULES:
+            from importlib import import_module
+            return import_module(f"{__name__}.{name}")
+        if name.endswith("Tensor"):
+            from .legacy import tensor_type
+            found = globals()[name] = tensor_type(name)
+            if found is not None:
+                return found
+        if _broken is not None:
+            raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
+        raise AttributeError(f"module 'gradloom' has no attribute '{name}'")

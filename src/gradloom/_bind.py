@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import _operators, conversions, indexing
-from . import dtype as dtypes
 from .device import (
     channels_last,
     channels_last_3d,
@@ -14,6 +13,7 @@ from .device import (
     preserve_format,
     strided,
 )
+from .dtype import BY_NAME, PYTHON_TYPES, dtype
 from .generator import Generator
 from .overloads import register_types
 from .python_operators import bind_python_operators
@@ -29,13 +29,10 @@ def bind() -> dict:
     Returns:
         The functions of the top-level namespace, by name.
     """
-    constants = {str(d)[6:]: d for d in dtypes.ALL}
-    constants.update({n: getattr(dtypes, n) for n in ("long", "int", "float", "double", "half", "short", "cfloat",
-                                                      "cdouble")})
-    constants.update(strided=strided, contiguous_format=contiguous_format, preserve_format=preserve_format,
-                     channels_last=channels_last, channels_last_3d=channels_last_3d)
-    register_types(Tensor=Tensor, dtype=dtypes.dtype, device=device, layout=layout, memory_format=memory_format,
-                   Generator=Generator, python_dtypes=dtypes.PYTHON_TYPES, constants=constants,
+    constants = BY_NAME | dict(strided=strided, contiguous_format=contiguous_format, preserve_format=preserve_format,
+                               channels_last=channels_last, channels_last_3d=channels_last_3d)
+    register_types(Tensor=Tensor, dtype=dtype, device=device, layout=layout, memory_format=memory_format,
+                   Generator=Generator, python_dtypes=PYTHON_TYPES, constants=constants,
                    wrapped_number=wrapped_number)
     from .generated import namespaces
 

@@ -4,3 +4,10 @@ The core and the formulas call operators as `_operators.mul(a, b)`. They are imp
 is what keeps imports running one way only. Names are the operators' own (`mul`, `sum`) for the function that picks an
 overload, and the unambiguous names (`sum_dim_IntList`) for one overload.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._stubs.operators import *  # noqa: F403
+
+    def __getattr__(name: str) -> Any: ...

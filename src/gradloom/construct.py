@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import _operators
-from . import dtype as dtypes
 from .autograd.node import NO_EDGE
 from .device import check_device
 from .dispatch import INFERENCE, state
-from .dtype import TYPE_OF, default, dtype
+from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name
 from .python_data import array_of
 from .storage import rooted
 from .tensor import Tensor, new, wrap
@@ -60,8 +59,8 @@ def _wanted(given, function: str):
     """A dtype argument: None, a dtype, or the Python type that stands for one."""
     if given is None or given.__class__ is dtype:
         return given
-    if isinstance(given, type) and given in dtypes.PYTHON_TYPES:
-        return dtypes.PYTHON_TYPES[given]
+    if isinstance(given, type) and given in PYTHON_TYPES:
+        return PYTHON_TYPES[given]
     raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(given).__name__}")
 
 
@@ -135,11 +134,11 @@ def parse_type(name):
     """A dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
     if isinstance(name, dtype):
         return name
-    if isinstance(name, type) and name in dtypes.PYTHON_TYPES:
-        return dtypes.PYTHON_TYPES[name]
+    if isinstance(name, type) and name in PYTHON_TYPES:
+        return PYTHON_TYPES[name]
     text = name if isinstance(name, str) else f"torch.{getattr(name, '__name__', name)}"
-    for d in dtypes.ALL:
-        if dtypes.legacy_type_name(d) == text:
+    for d in ALL:
+        if legacy_type_name(d) == text:
             return d
     raise ValueError(f"invalid type: '{name}'")
 
@@ -215,7 +214,7 @@ def reduce_tensor(source):
 
 def _rebuild(cls, array, type_name, requires_grad, extra):
     out = new(cls)
-    wanted = getattr(dtypes, type_name).numpy
+    wanted = BY_NAME[type_name].numpy
     out._array = array if array.dtype == wanted else array.view(wanted)
     out._edge, out._vc = NO_EDGE, None
     if requires_grad:

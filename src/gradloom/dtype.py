@@ -84,6 +84,9 @@ ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
        float16, bfloat16, float32, float64, complex64, complex128)
 half, short, int, long, float, double, cfloat, cdouble = (
     float16, int16, int32, int64, float32, float64, complex64, complex128)
+BY_NAME = {str(t)[6:]: t for t in ALL} | {
+    "half": half, "short": short, "int": int, "long": long, "float": float, "double": double, "cfloat": cfloat,
+    "cdouble": cdouble}
 
 _TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 _TO_REAL = {complex64: float32, complex128: float64}

@@ -6,9 +6,14 @@ there.
 
 from __future__ import annotations
 
-from . import _operators
-from .generated.namespaces import MODULES
+from typing import TYPE_CHECKING
 
-globals().update(
-    {name: getattr(_operators, operator) for name, operator in MODULES.get("linalg", {}).items()}
-)
+if TYPE_CHECKING:
+    from ._stubs.linalg import *  # noqa: F403
+else:
+    from . import _operators
+    from .generated.namespaces import MODULES
+
+    globals().update(
+        {name: getattr(_operators, operator) for name, operator in MODULES.get("linalg", {}).items()}
+    )

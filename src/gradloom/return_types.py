@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._stubs.return_types import *  # noqa: F403
 
 
 class NamedResult(tuple):

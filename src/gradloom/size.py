@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, SupportsIndex, overload
 
-class Size(tuple):
+
+class Size(tuple[int, ...]):
     """A shape. Slices, sums and products of shapes are shapes again."""
 
     __slots__ = ()
@@ -15,25 +18,31 @@ class Size(tuple):
             n *= d
         return n
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
 
     __str__ = __repr__
 
-    def __getitem__(self, index):
-        found = tuple.__getitem__(self, index)
-        return Size(found) if index.__class__ is slice else found
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
 
-    def __add__(self, other):
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(found, tuple) else found
+
+    def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __radd__(self, other):
+    def __radd__(self, other: Iterable[int]) -> Size:
         return Size(tuple(other) + tuple(self))
 
-    def __mul__(self, times):
+    def __mul__(self, times: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

@@ -13,6 +13,8 @@ Operators become methods when `gradloom._bind` runs; this file holds only what i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, overload
+
 import numpy as np
 from numpy import ndarray
 
@@ -28,35 +30,57 @@ from .kernels._layout import is_in_format
 from .size import Size
 from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
 
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Self, TypeVar
+
+    from ._tensor_members import TensorMembers
+    from .autograd.node import Node
+    from .device import device as _device
+    from .device import layout as _layout
+    from .device import memory_format as _memory_format
+    from .dtype import dtype as _dtype
+    from .types import DType, Number
+    from .utils.hooks import RemovableHandle
+
+    _Subclass = TypeVar("_Subclass", bound="Tensor")
+else:
+    TensorMembers = object
+
 new = object.__new__
 
 
-class TensorBase:
+class TensorBase(TensorMembers):
     """The slots of a tensor."""
 
     __slots__ = ("_array", "_edge", "_vc", "__weakref__")
+
+    _array: np.ndarray
+    _edge: Any
+    _vc: list[int] | None
 
 
 class Tensor(TensorBase):
     """A multi-dimensional array of one dtype that autograd can differentiate through, as in PyTorch."""
 
-    _view = None                    # ViewMeta of a view
-    _accumulator = None             # weak reference to the leaf's AccumulateGrad
-    _grad = None
-    _tangent = None                 # forward-mode tangent
-    _post_accumulate_grad_hooks = None
-    _wrapped_number = None          # the Python number that this tensor was made from, to promote weakly
+    _view: Any = None                 # ViewMeta of a view
+    _accumulator: Any = None             # weak reference to the leaf's AccumulateGrad
+    _grad: Tensor | None = None
+    _tangent: Any = None                 # forward-mode tangent
+    _post_accumulate_grad_hooks: Any = None
+    _wrapped_number: Number | None = None         # the Python number that this tensor was made from, to promote weakly
     _retains_grad = False
     _inference = False
-    _name = None
-    _backward_hooks = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
+    _name: str | None = None
+    _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
     __array_priority__ = 1000       # NumPy leaves binary operators to us
-    device = CPU
-    layout = strided
+    device: _device = CPU
+    layout: _layout = strided
     is_sparse = is_cuda = is_mps = is_meta = is_quantized = is_mkldnn = is_nested = is_xpu = is_vulkan = False
     is_cpu = True
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from .construct import legacy_tensor
         return legacy_tensor(cls, args, kwargs)
 
@@ -67,7 +91,7 @@ class Tensor(TensorBase):
         return Size(self._array.shape)
 
     @property
-    def dtype(self):
+    def dtype(self) -> _dtype:
         return TYPE_OF[self._array.dtype]
 
     @property
@@ -95,7 +119,13 @@ class Tensor(TensorBase):
     def element_size(self) -> int:
         return self._array.itemsize
 
-    def size(self, dim=None):
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+
+    @overload
+    def size(self, dim: int) -> int: ...
+
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the extent of one dimension (negative counts from the end)."""
         shape = self._array.shape
         if dim is None:
@@ -105,7 +135,13 @@ class Tensor(TensorBase):
         except IndexError:
             raise dim_error(dim, len(shape)) from None
 
-    def stride(self, dim=None):
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+
+    @overload
+    def stride(self, dim: int) -> int: ...
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Strides in elements: a tuple, or that of one dimension."""
         array = self._array
         item = array.itemsize
@@ -117,25 +153,25 @@ class Tensor(TensorBase):
         except IndexError:
             raise dim_error(dim, array.ndim) from None
 
-    def is_contiguous(self, memory_format=None) -> bool:
+    def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
         """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps."""
         return is_in_format(self._array, memory_format)
 
-    def is_set_to(self, tensor) -> bool:
+    def is_set_to(self, tensor: Tensor) -> bool:
         """Whether both tensors show the same memory in the same way."""
         a, b = self._array, tensor._array
         return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
 
-    def is_same_size(self, other) -> bool:
+    def is_same_size(self, other: Tensor) -> bool:
         """Whether both tensors have the same shape."""
         return self._array.shape == other._array.shape
 
-    def new_tensor(self, data, **options):
+    def new_tensor(self, data: Any, **options: Any) -> Tensor:
         """A new leaf with a copy of `data`, of this tensor's dtype unless `dtype` is given; as `gradloom.tensor`."""
         from .construct import new_tensor
         return new_tensor(self, data, **options)
 
-    def new(self, *args, **kwargs):
+    def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """PyTorch's old constructor: sizes or data, of this tensor's dtype."""
         from .construct import legacy_tensor
         return legacy_tensor(Tensor, args, kwargs, self.dtype)
@@ -170,11 +206,17 @@ class Tensor(TensorBase):
 
     is_neg = is_inference_marked = is_conj
 
-    def conj(self):
+    def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
         return _operators._conj(self) if self._array.dtype.kind == "c" else self
 
-    def type(self, dtype=None, non_blocking=False):
+    @overload
+    def type(self, dtype: None = None, non_blocking: bool = False) -> str: ...
+
+    @overload
+    def type(self, dtype: DType | str, non_blocking: bool = False) -> Tensor: ...
+
+    def type(self, dtype: DType | str | None = None, non_blocking: bool = False) -> str | Tensor:
         """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name)."""
         if dtype is None:
             return legacy_type_name(self.dtype)
@@ -192,7 +234,7 @@ class Tensor(TensorBase):
         return edge is not NO_EDGE
 
     @requires_grad.setter
-    def requires_grad(self, value):
+    def requires_grad(self, value: bool) -> None:
         edge, view = self._edge, self._view
         if value and (edge is None and view is None or edge is not NO_EDGE and edge is not None):
             return
@@ -209,7 +251,7 @@ class Tensor(TensorBase):
         else:
             self._edge = None if value else NO_EDGE
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set requires_grad of a leaf in place."""
         self.requires_grad = requires_grad
         return self
@@ -219,7 +261,7 @@ class Tensor(TensorBase):
         return self.grad_fn is None
 
     @property
-    def grad_fn(self):
+    def grad_fn(self) -> Node | None:
         edge = self._edge
         if edge is None:
             if self._view is None:
@@ -235,7 +277,7 @@ class Tensor(TensorBase):
         return edge[1]
 
     @property
-    def grad(self):
+    def grad(self) -> Tensor | None:
         if self._grad is None and not self._retains_grad and not self.is_leaf:
             import warnings
             warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -246,7 +288,7 @@ class Tensor(TensorBase):
         return self._grad
 
     @grad.setter
-    def grad(self, value):
+    def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
@@ -263,17 +305,17 @@ class Tensor(TensorBase):
         self._grad = value
 
     @grad.deleter
-    def grad(self):
+    def grad(self) -> None:
         self._grad = None
 
     @property
-    def data(self):
+    def data(self) -> Tensor:
         """The same memory, without history and without a shared version counter."""
         out = wrap(self._array)
         return out
 
     @data.setter
-    def data(self, value):
+    def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         self._array = value._array
@@ -287,7 +329,7 @@ class Tensor(TensorBase):
         return 0 if counter is None else counter[0]
 
     @property
-    def _base(self):
+    def _base(self) -> Tensor | None:
         return self._view.base if self._view is not None else None
 
     def _is_view(self) -> bool:
@@ -301,10 +343,11 @@ class Tensor(TensorBase):
         return self._retains_grad
 
     @property
-    def name(self):
+    def name(self) -> str | None:
         return self._name
 
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+                 inputs: Tensor | Sequence[Tensor] | None = None) -> None:
         """Add to `.grad` of every leaf (or of `inputs`) the derivative of this tensor times `gradient`.
 
         Args:
@@ -324,7 +367,7 @@ class Tensor(TensorBase):
         from .autograd.tensor_hooks import retain_grad
         retain_grad(self)
 
-    def register_hook(self, hook):
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is computed; a returned Tensor replaces it.
 
         Returns:
@@ -333,14 +376,14 @@ class Tensor(TensorBase):
         from .autograd.tensor_hooks import register_hook
         return register_hook(self, hook)
 
-    def register_post_accumulate_grad_hook(self, hook):
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call `hook(tensor)` after a gradient was added to this leaf's `.grad`."""
         from .autograd.tensor_hooks import register_post_accumulate_grad_hook
         return register_post_accumulate_grad_hook(self, hook)
 
     # --- aliases without history --------------------------------------------------------------------------------
 
-    def _detached_alias(self):
+    def _detached_alias(self) -> Tensor:
         """The same memory and version counter, without history."""
         out = new(Tensor)
         out._array = self._array
@@ -351,7 +394,7 @@ class Tensor(TensorBase):
         out._vc = counter
         return out
 
-    def _leaf_reference(self):
+    def _leaf_reference(self) -> Any:
         """A weak reference to the AccumulateGrad of a leaf that requires grad, else None."""
         if self._edge is None and self._view is None:
             gradient_edge(self)
@@ -359,7 +402,7 @@ class Tensor(TensorBase):
         return None
 
     @staticmethod
-    def _make_subclass(cls, data, require_grad=False):
+    def _make_subclass(cls: builtins.type[_Subclass], data: Tensor, require_grad: bool = False) -> _Subclass:
         """A tensor of class `cls` on the memory of `data`; how Parameter is made."""
         out = new(cls)
         out._array = data._array
@@ -369,7 +412,7 @@ class Tensor(TensorBase):
             out.requires_grad = True
         return out
 
-    def as_subclass(self, cls):
+    def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """The same data as an instance of the Tensor subclass `cls`, differentiable."""
         out = new(cls)
         out._array = self._array
@@ -378,7 +421,7 @@ class Tensor(TensorBase):
 
     # --- Python's protocols ---------------------------------------------------------------------------------------
 
-    def item(self):
+    def item(self) -> Any:
         """The value of a tensor of one element, as a Python number."""
         array = self._array
         if array.size != 1:
@@ -386,12 +429,12 @@ class Tensor(TensorBase):
         found = array.item()
         return float(found) if array.dtype.kind == "V" else found
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """Nested lists of Python numbers."""
         array = self._array
         return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
 
-    def numpy(self, *, force=False):
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The ndarray on the same memory.
 
         Raises:
@@ -401,71 +444,71 @@ class Tensor(TensorBase):
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return self._array
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()
         if copy:
             return array.astype(dtype or array.dtype, copy=True)
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __array_wrap__(self, array, context=None, return_scalar=False):
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
         """What NumPy's functions make of a result whose operands include a tensor."""
         return wrap(np.asarray(array))
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")
         return self._array.shape[0]
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         array = self._array
         if array.size != 1:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if not array.size else
                                "Boolean value of Tensor with more than one value is ambiguous")
         return bool(array.item())
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.item())
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(self.item())
 
-    def __complex__(self):
+    def __complex__(self) -> complex:
         return complex(self.item())
 
-    def __index__(self):
+    def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._array.item())
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tensor]:
         if not self._array.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return iter(_operators.unbind(self, 0))
 
-    def __contains__(self, element):
+    def __contains__(self, element: Tensor | Number) -> bool:
         if isinstance(element, (Tensor, int, float, complex)):
             return bool((self == element)._array.any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         from .printing import tensor_text
         return tensor_text(self, tensor_contents)
 
-    def __format__(self, spec):
+    def __format__(self, spec: str) -> str:
         return self.item().__format__(spec) if not self._array.ndim else object.__format__(self, spec)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         from .construct import deepcopy_tensor
         return deepcopy_tensor(self, memo)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         from .construct import reduce_tensor
         return reduce_tensor(self)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in ("_array", "_vc")]
 
 
