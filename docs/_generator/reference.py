@@ -22,10 +22,15 @@ from gradloom.codegen.derivative_model import DifferentiabilityInfo, Differentia
 from gradloom.codegen.native_functions import NativeFunction
 from gradloom.codegen.notation import Equation, Equations, Notation
 from gradloom.codegen.source import load_entries
+from gradloom.codegen.support import Fact
+from gradloom.tools.support import support_row
 
 NATIVE, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
 # The page of a family lies in operators/, so that this leads from it to the top of the checkout.
 TO_ROOT = "../.."
+
+# What the tables show for an answer.
+SIGNS = {"yes": "✓", "part": "✓ in part", "no": "✗", "none": "–", "unknown": "?"}
 
 _NEEDS = re.compile(r"\bneeds_(\w+)\b")
 
@@ -118,14 +123,9 @@ class Overload:
         return tuple(Formula(f.outputs, f.source, _about(f.outputs, self.equations.forward)) for f in found)
 
     @property
-    def symbols(self) -> tuple[tuple[str, str], ...]:
-        """(sign in the equations, name in the schema), where the two differ."""
-        return tuple((latex, name) for name, (latex, _) in self.equations.symbols.items() if name in self._used)
-
-    @property
-    def _used(self) -> set[str]:
-        equations = (*self.equations.backward, *self.equations.forward)
-        return {n for n, (latex, _) in self.equations.symbols.items() if any(latex in e.latex for e in equations)}
+    def support(self) -> tuple[tuple[str, Fact], ...]:
+        """What it supports: (title, answer)."""
+        return tuple(support_row(self.name).items())
 
     @property
     def saved(self) -> tuple[str, ...]:
@@ -271,6 +271,7 @@ def pages(root: Path) -> dict[str, str]:
         members, key=lambda o: o.name.strip("_"))) for family, members in families.items()}
     made["operators/index.md"] = _template("index.md.jinja", families=families, letters=_by_letter(found),
                                            entries=sum(len(o.overloads) for o in found))
+    made["support.md"] = _template("support.md.jinja", families=families, signs=SIGNS)
     return made
 
 
@@ -285,6 +286,7 @@ _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), undefined=jinja2.StrictUndefined,
     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
 _ENVIRONMENT.filters["code"] = code
+_ENVIRONMENT.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
 
 
 def _template(name: str, **facts: object) -> str:
