@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -112,7 +112,7 @@ def relu(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -155,7 +155,7 @@ def relu_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     kernels_activation.relu_(self_)
     bump_version(input)
     if records:
@@ -252,7 +252,7 @@ def threshold(input, threshold, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -303,7 +303,7 @@ def threshold_(input, threshold, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -374,7 +374,7 @@ def threshold_backward(grad_output, self, threshold):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -435,7 +435,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -484,7 +484,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -551,7 +551,7 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -613,7 +613,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -662,7 +662,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_activation.elu(self_, alpha, scale, input_scale)
     except REFUSALS as error:
@@ -730,8 +730,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_or_result_t = self_or_result._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_or_result_t = tangent_of(self_or_result)
         if grad_output_t is not None or self_or_result_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -830,7 +830,7 @@ def celu(input, alpha=1.0, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -877,7 +877,7 @@ def celu_(input, alpha=1.0):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_activation.celu(self_, alpha)
     except REFUSALS as error:
@@ -944,7 +944,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -991,7 +991,7 @@ def leaky_relu_(input, negative_slope=0.01):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_activation.leaky_relu(self_, negative_slope)
     except REFUSALS as error:
@@ -1056,7 +1056,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1127,8 +1127,8 @@ def _prelu_kernel(input, weight):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        weight_t = weight._tangent
+        self_t = tangent_of(input)
+        weight_t = tangent_of(weight)
         if self_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1186,9 +1186,9 @@ def _prelu_kernel_backward(grad_output, self, weight):
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        weight_t = weight._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        weight_t = tangent_of(weight)
+        self_t = tangent_of(self)
         if grad_output_t is not None or weight_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1256,7 +1256,7 @@ def hardsigmoid(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1301,7 +1301,7 @@ def hardsigmoid_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1364,7 +1364,7 @@ def hardsigmoid_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1418,7 +1418,7 @@ def hardswish(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1463,7 +1463,7 @@ def hardswish_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1523,8 +1523,8 @@ def hardswish_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1589,7 +1589,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1646,7 +1646,7 @@ def hardshrink_backward(grad_out, self, lambd):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_out_t = grad_out._tangent
+        grad_out_t = tangent_of(grad_out)
         if grad_out_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1706,7 +1706,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1763,7 +1763,7 @@ def softshrink_backward(grad_output, self, lambd):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1823,7 +1823,7 @@ def gelu(input, *, approximate='none', out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1871,7 +1871,7 @@ def gelu_(input, *, approximate='none'):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1943,8 +1943,8 @@ def gelu_backward(grad_output, self, *, approximate='none'):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2006,7 +2006,7 @@ def silu(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2051,7 +2051,7 @@ def silu_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2120,8 +2120,8 @@ def silu_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2183,7 +2183,7 @@ def mish(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2228,7 +2228,7 @@ def mish_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2292,8 +2292,8 @@ def mish_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2359,7 +2359,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2418,8 +2418,8 @@ def softplus_backward(grad_output, self, beta, threshold):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2492,7 +2492,7 @@ def log_sigmoid_forward(input):
             output._edge = (fn, 0)
             fn.saved_buffer = SavedVariable(buffer, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2549,8 +2549,8 @@ def log_sigmoid_backward(grad_output, self, buffer):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2605,7 +2605,7 @@ def glu(input, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2657,8 +2657,8 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2728,7 +2728,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2780,8 +2780,8 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        output_t = output._tangent
+        grad_output_t = tangent_of(grad_output)
+        output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2830,7 +2830,7 @@ def _safe_softmax(input, dim, dtype):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2888,7 +2888,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2939,8 +2939,8 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        output_t = output._tangent
+        grad_output_t = tangent_of(grad_output)
+        output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

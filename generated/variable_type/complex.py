@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -79,8 +79,8 @@ def complex(real, imag, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        real_t = real._tangent
-        imag_t = imag._tangent
+        real_t = tangent_of(real)
+        imag_t = tangent_of(imag)
         if real_t is not None or imag_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -141,8 +141,8 @@ def polar(abs, angle, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        abs_t = abs._tangent
-        angle_t = angle._tangent
+        abs_t = tangent_of(abs)
+        angle_t = tangent_of(angle)
         if abs_t is not None or angle_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -204,7 +204,7 @@ def angle(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -275,7 +275,7 @@ def _conj(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -349,7 +349,7 @@ def _conj_physical(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -392,7 +392,7 @@ def conj_physical_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_complex.conj_physical(self_)
     except REFUSALS as error:
@@ -517,7 +517,7 @@ def view_as_real(input):
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_real(t))
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -565,7 +565,7 @@ def view_as_complex(input):
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_complex(t))
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -76,9 +76,9 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        input_t = input._tangent
-        weight_t = weight._tangent
-        bias_t = None if bias is None else bias._tangent
+        input_t = tangent_of(input)
+        weight_t = tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -138,9 +138,9 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
             if result2 is not None:
                 result2._edge = (fn, 2)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        input_t = input._tangent
-        weight_t = weight._tangent
+        grad_output_t = tangent_of(grad_output)
+        input_t = tangent_of(input)
+        weight_t = tangent_of(weight)
         if grad_output_t is not None or input_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -240,7 +240,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -283,7 +283,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

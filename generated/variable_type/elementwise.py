@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -177,8 +177,8 @@ def add(input, other, *, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -231,8 +231,8 @@ def add_(input, other, *, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
     if fits(self_, other_):
         try:
             xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
@@ -317,8 +317,8 @@ def sub(input, other, *, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -371,8 +371,8 @@ def sub_(input, other, *, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
     if fits(self_, other_):
         try:
             xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
@@ -446,8 +446,8 @@ def rsub_Tensor(input, other, alpha, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -496,7 +496,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -556,8 +556,8 @@ def mul(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -613,8 +613,8 @@ def mul_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -694,8 +694,8 @@ def div_Tensor(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -736,8 +736,8 @@ def div__Tensor(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
     if fits(self_, other_):
         try:
             xp.true_divide(self_, other_, out=self_)
@@ -805,7 +805,7 @@ def div_Scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -838,7 +838,7 @@ def div__Scalar(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -899,8 +899,8 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -943,8 +943,8 @@ def div__Tensor_mode(input, other, rounding_mode):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1010,7 +1010,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1044,7 +1044,7 @@ def div__Scalar_mode(input, other, rounding_mode):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1171,7 +1171,7 @@ def remainder_Scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1203,7 +1203,7 @@ def remainder__Scalar(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1263,8 +1263,8 @@ def remainder_Tensor(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1306,8 +1306,8 @@ def remainder__Tensor(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1396,7 +1396,7 @@ def fmod_Scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1428,7 +1428,7 @@ def fmod__Scalar(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1488,8 +1488,8 @@ def fmod_Tensor(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1531,8 +1531,8 @@ def fmod__Tensor(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1598,7 +1598,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1650,8 +1650,8 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = (SavedVariable(result, 0)) if needs_exponent else None
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        exponent_t = exponent._tangent
+        self_t = tangent_of(input)
+        exponent_t = tangent_of(exponent)
         if self_t is not None or exponent_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1691,7 +1691,7 @@ def pow__Scalar(self, exponent):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -1740,8 +1740,8 @@ def pow__Tensor(self, exponent):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        exponent_t = exponent._tangent
+        self_t = tangent_of(self)
+        exponent_t = tangent_of(exponent)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -1809,7 +1809,7 @@ def pow_Scalar(input, exponent, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        exponent_t = exponent._tangent
+        exponent_t = tangent_of(exponent)
         if exponent_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1870,9 +1870,9 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
+        self_t = tangent_of(input)
+        tensor1_t = tangent_of(tensor1)
+        tensor2_t = tangent_of(tensor2)
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1932,9 +1932,9 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
+        self_t = tangent_of(input)
+        tensor1_t = tangent_of(tensor1)
+        tensor2_t = tangent_of(tensor2)
     written = self_
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
@@ -2018,9 +2018,9 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
+        self_t = tangent_of(input)
+        tensor1_t = tangent_of(tensor1)
+        tensor2_t = tangent_of(tensor2)
         if self_t is not None or tensor1_t is not None or tensor2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2080,9 +2080,9 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        tensor1_t = tensor1._tangent
-        tensor2_t = tensor2._tangent
+        self_t = tangent_of(input)
+        tensor1_t = tangent_of(tensor1)
+        tensor2_t = tangent_of(tensor2)
     written = self_
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
         self_, tensor1_, tensor2_ = promote((input, tensor1, tensor2,), ())
@@ -2158,7 +2158,7 @@ def sin(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2203,7 +2203,7 @@ def sin_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2280,7 +2280,7 @@ def cos(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2325,7 +2325,7 @@ def cos_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2402,7 +2402,7 @@ def tan(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2445,7 +2445,7 @@ def tan_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.tan(self_, out=self_)
@@ -2520,7 +2520,7 @@ def asin(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2565,7 +2565,7 @@ def asin_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2642,7 +2642,7 @@ def acos(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2687,7 +2687,7 @@ def acos_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2764,7 +2764,7 @@ def atan(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2809,7 +2809,7 @@ def atan_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2886,7 +2886,7 @@ def sinh(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2931,7 +2931,7 @@ def sinh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3008,7 +3008,7 @@ def cosh(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3053,7 +3053,7 @@ def cosh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3130,7 +3130,7 @@ def tanh(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3173,7 +3173,7 @@ def tanh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.tanh(self_, out=self_)
@@ -3248,7 +3248,7 @@ def asinh(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3293,7 +3293,7 @@ def asinh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3370,7 +3370,7 @@ def acosh(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3415,7 +3415,7 @@ def acosh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3492,7 +3492,7 @@ def atanh(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3537,7 +3537,7 @@ def atanh_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3614,7 +3614,7 @@ def exp(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3657,7 +3657,7 @@ def exp_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.exp(self_, out=self_)
@@ -3732,7 +3732,7 @@ def exp2(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3775,7 +3775,7 @@ def exp2_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.exp2(self_, out=self_)
@@ -3850,7 +3850,7 @@ def expm1(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3893,7 +3893,7 @@ def expm1_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.expm1(self_, out=self_)
@@ -3968,7 +3968,7 @@ def log(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4013,7 +4013,7 @@ def log_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4090,7 +4090,7 @@ def log2(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4135,7 +4135,7 @@ def log2_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4212,7 +4212,7 @@ def log10(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4257,7 +4257,7 @@ def log10_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4334,7 +4334,7 @@ def log1p(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4379,7 +4379,7 @@ def log1p_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4450,7 +4450,7 @@ def sqrt(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4493,7 +4493,7 @@ def sqrt_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.sqrt(self_, out=self_)
@@ -4568,7 +4568,7 @@ def rsqrt(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4611,7 +4611,7 @@ def rsqrt_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -4680,7 +4680,7 @@ def reciprocal(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4723,7 +4723,7 @@ def reciprocal_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.reciprocal(self_, out=self_)
@@ -4795,7 +4795,7 @@ def neg(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4838,7 +4838,7 @@ def neg_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     if fits(self_):
         try:
             xp.negative(self_, out=self_)
@@ -4924,7 +4924,7 @@ def abs(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4969,7 +4969,7 @@ def abs_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5036,7 +5036,7 @@ def sgn(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5081,7 +5081,7 @@ def sgn_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5147,7 +5147,7 @@ def sign(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5190,7 +5190,7 @@ def sign_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.sign(self_)
     except REFUSALS as error:
@@ -5252,7 +5252,7 @@ def floor(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5295,7 +5295,7 @@ def floor_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.floor(self_)
     except REFUSALS as error:
@@ -5357,7 +5357,7 @@ def ceil(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5400,7 +5400,7 @@ def ceil_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.ceil(self_)
     except REFUSALS as error:
@@ -5462,7 +5462,7 @@ def trunc(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5505,7 +5505,7 @@ def trunc_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.trunc(self_)
     except REFUSALS as error:
@@ -5562,7 +5562,7 @@ def round(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5594,7 +5594,7 @@ def round_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.round(self_)
     except REFUSALS as error:
@@ -5645,7 +5645,7 @@ def round_decimals(input, decimals, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5677,7 +5677,7 @@ def round__decimals(input, decimals):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.round_decimals(self_, decimals)
     except REFUSALS as error:
@@ -5733,7 +5733,7 @@ def frac(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5776,7 +5776,7 @@ def frac_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     try:
         changed = kernels_elementwise.frac(self_)
     except REFUSALS as error:
@@ -5841,7 +5841,7 @@ def erf(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -5886,7 +5886,7 @@ def erf_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5957,7 +5957,7 @@ def erfc(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6002,7 +6002,7 @@ def erfc_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6073,7 +6073,7 @@ def erfinv(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6118,7 +6118,7 @@ def erfinv_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6189,7 +6189,7 @@ def lgamma(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6234,7 +6234,7 @@ def lgamma_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6305,7 +6305,7 @@ def digamma(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6350,7 +6350,7 @@ def digamma_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6417,7 +6417,7 @@ def polygamma(n, self, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6459,7 +6459,7 @@ def polygamma_(self, n):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -6533,7 +6533,7 @@ def mvlgamma(input, p, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6581,7 +6581,7 @@ def mvlgamma_(input, p):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6652,7 +6652,7 @@ def sigmoid(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6695,7 +6695,7 @@ def sigmoid_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -6767,7 +6767,7 @@ def logit(input, eps=None, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6815,7 +6815,7 @@ def logit_(input, eps=None):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6886,7 +6886,7 @@ def sinc(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -6931,7 +6931,7 @@ def sinc_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7001,7 +7001,7 @@ def deg2rad(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -7044,7 +7044,7 @@ def deg2rad_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -7111,7 +7111,7 @@ def rad2deg(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -7154,7 +7154,7 @@ def rad2deg_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -7222,7 +7222,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -7269,7 +7269,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7328,7 +7328,7 @@ def frexp(input, *, out=None):
             mantissa._edge = (fn, 0)
             fn.saved_exponent = SavedVariable(exponent, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -8778,8 +8778,8 @@ def maximum(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -8845,8 +8845,8 @@ def minimum(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -8912,8 +8912,8 @@ def fmax(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -8979,8 +8979,8 @@ def fmin(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9060,8 +9060,8 @@ def atan2(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9113,8 +9113,8 @@ def atan2_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9201,8 +9201,8 @@ def hypot(input, other, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9256,8 +9256,8 @@ def hypot_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9335,7 +9335,7 @@ def copysign_Tensor(input, other, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = (SavedVariable(result, 0)) if needs_self else None
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9374,7 +9374,7 @@ def copysign__Tensor(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9436,7 +9436,7 @@ def copysign_Scalar(input, other, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9470,7 +9470,7 @@ def copysign__Scalar(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9542,7 +9542,7 @@ def nextafter(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9594,7 +9594,7 @@ def nextafter_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9853,8 +9853,8 @@ def xlogy_Tensor(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -9895,8 +9895,8 @@ def xlogy__Tensor(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -9962,7 +9962,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        other_t = other._tangent
+        other_t = tangent_of(other)
         if other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10011,7 +10011,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10046,7 +10046,7 @@ def xlogy__Scalar_Other(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -10113,8 +10113,8 @@ def logaddexp(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10180,8 +10180,8 @@ def logaddexp2(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10249,8 +10249,8 @@ def ldexp(input, other, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = (SavedVariable(result, 0)) if needs_other else None
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10302,8 +10302,8 @@ def ldexp_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
@@ -10371,8 +10371,8 @@ def lerp_Scalar(input, end, weight, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        end_t = end._tangent
+        self_t = tangent_of(input)
+        end_t = tangent_of(end)
         if self_t is not None or end_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10410,8 +10410,8 @@ def lerp__Scalar(input, end, weight):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        end_t = end._tangent
+        self_t = tangent_of(input)
+        end_t = tangent_of(end)
     try:
         changed = kernels_elementwise.lerp(self_, end_, weight)
     except REFUSALS as error:
@@ -10474,9 +10474,9 @@ def lerp_Tensor(input, end, weight, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        end_t = end._tangent
-        weight_t = weight._tangent
+        self_t = tangent_of(input)
+        end_t = tangent_of(end)
+        weight_t = tangent_of(weight)
         if self_t is not None or end_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10525,9 +10525,9 @@ def lerp__Tensor(input, end, weight):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        end_t = end._tangent
-        weight_t = weight._tangent
+        self_t = tangent_of(input)
+        end_t = tangent_of(end)
+        weight_t = tangent_of(weight)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -10596,9 +10596,9 @@ def clamp_Tensor(input, min, max, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        min_t = None if min is None else min._tangent
-        max_t = None if max is None else max._tangent
+        self_t = tangent_of(input)
+        min_t = None if min is None else tangent_of(min)
+        max_t = None if max is None else tangent_of(max)
         if self_t is not None or min_t is not None or max_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10644,9 +10644,9 @@ def clamp__Tensor(input, min, max):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        min_t = None if min is None else min._tangent
-        max_t = None if max is None else max._tangent
+        self_t = tangent_of(input)
+        min_t = None if min is None else tangent_of(min)
+        max_t = None if max is None else tangent_of(max)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -10716,7 +10716,7 @@ def clamp(input, min, max, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10752,7 +10752,7 @@ def clamp_(input, min, max):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -10813,7 +10813,7 @@ def clamp_min(input, min, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10848,7 +10848,7 @@ def clamp_min_(input, min):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -10910,8 +10910,8 @@ def clamp_min_Tensor(input, min, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        min_t = min._tangent
+        self_t = tangent_of(input)
+        min_t = tangent_of(min)
         if self_t is not None or min_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -10952,8 +10952,8 @@ def clamp_min__Tensor(input, min):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        min_t = min._tangent
+        self_t = tangent_of(input)
+        min_t = tangent_of(min)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11019,7 +11019,7 @@ def clamp_max(input, max, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11054,7 +11054,7 @@ def clamp_max_(input, max):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11116,8 +11116,8 @@ def clamp_max_Tensor(input, max, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        max_t = max._tangent
+        self_t = tangent_of(input)
+        max_t = tangent_of(max)
         if self_t is not None or max_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11158,8 +11158,8 @@ def clamp_max__Tensor(input, max):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        max_t = max._tangent
+        self_t = tangent_of(input)
+        max_t = tangent_of(max)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11225,8 +11225,8 @@ def where_self(condition, self, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        other_t = other._tangent
+        self_t = tangent_of(self)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11274,7 +11274,7 @@ def fill_Scalar(input, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11319,8 +11319,8 @@ def fill_Tensor(input, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
+        self_t = tangent_of(input)
+        value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11356,7 +11356,7 @@ def fill__Scalar(input, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     kernels_elementwise.fill_(self_, value)
     bump_version(input)
     if records:
@@ -11392,8 +11392,8 @@ def fill__Tensor(input, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
+        self_t = tangent_of(input)
+        value_t = tangent_of(value)
     kernels_elementwise.fill_(self_, value_)
     bump_version(input)
     if records:
@@ -11448,7 +11448,7 @@ def zero(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11491,7 +11491,7 @@ def zero_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     kernels_elementwise.zero_(self_)
     bump_version(input)
     if records:
@@ -11553,8 +11553,8 @@ def sigmoid_backward(grad_output, output):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        output_t = output._tangent
+        grad_output_t = tangent_of(grad_output)
+        output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -11619,8 +11619,8 @@ def tanh_backward(grad_output, output):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        output_t = output._tangent
+        grad_output_t = tangent_of(grad_output)
+        output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

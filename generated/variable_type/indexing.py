@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -93,7 +93,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -126,7 +126,7 @@ def masked_fill__Scalar(self, mask, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_indexing.masked_fill_(self_, mask_, value)
     bump_version(self)
     if records:
@@ -172,8 +172,8 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
+        self_t = tangent_of(input)
+        value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -211,8 +211,8 @@ def masked_fill__Tensor(self, mask, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        value_t = value._tangent
+        self_t = tangent_of(self)
+        value_t = tangent_of(value)
     kernels_indexing.masked_fill_(self_, mask_, value_)
     bump_version(self)
     if records:
@@ -262,7 +262,7 @@ def index_Tensor(input, indices, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -303,7 +303,7 @@ def _unsafe_index_Tensor(input, indices):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -345,7 +345,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -388,8 +388,8 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        values_t = values._tangent
+        self_t = tangent_of(input)
+        values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -438,8 +438,8 @@ def _unsafe_index_put(input, indices, values, accumulate):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        values_t = values._tangent
+        self_t = tangent_of(input)
+        values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -497,8 +497,8 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        source_t = source._tangent
+        self_t = tangent_of(input)
+        source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -553,8 +553,8 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        source_t = source._tangent
+        self_t = tangent_of(self)
+        source_t = tangent_of(source)
     kernels_indexing.index_add_(self_, dim, index_, source_, alpha)
     bump_version(self)
     if records:
@@ -623,8 +623,8 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        source_t = source._tangent
+        self_t = tangent_of(input)
+        source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -682,8 +682,8 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        source_t = source._tangent
+        self_t = tangent_of(self)
+        source_t = tangent_of(source)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -753,8 +753,8 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        source_t = source._tangent
+        self_t = tangent_of(input)
+        source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -807,8 +807,8 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        source_t = source._tangent
+        self_t = tangent_of(self)
+        source_t = tangent_of(source)
     kernels_indexing.index_copy_(self_, dim, index_, source_)
     bump_version(self)
     if records:
@@ -864,7 +864,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -898,7 +898,7 @@ def index_fill__int_Scalar(self, dim, index, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_indexing.index_fill_(self_, dim, index_, value)
     bump_version(self)
     if records:
@@ -945,8 +945,8 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        value_t = value._tangent
+        self_t = tangent_of(input)
+        value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -985,8 +985,8 @@ def index_fill__int_Tensor(self, dim, index, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        value_t = value._tangent
+        self_t = tangent_of(self)
+        value_t = tangent_of(value)
     kernels_indexing.index_fill_(self_, dim, index_, value_)
     bump_version(self)
     if records:
@@ -1039,8 +1039,8 @@ def index_put(input, indices, values, accumulate, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        values_t = values._tangent
+        self_t = tangent_of(input)
+        values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1081,8 +1081,8 @@ def index_put_(input, indices, values, accumulate):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        values_t = values._tangent
+        self_t = tangent_of(input)
+        values_t = tangent_of(values)
     kernels_indexing.index_put_(self_, indices_, values_, accumulate)
     bump_version(input)
     if records:
@@ -1126,8 +1126,8 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        values_t = values._tangent
+        self_t = tangent_of(input)
+        values_t = tangent_of(values)
     kernels_indexing.index_put_(self_, indices_, values_, accumulate, unsafe)
     bump_version(input)
     if records:
@@ -1183,8 +1183,8 @@ def masked_scatter(input, mask, source, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        source_t = source._tangent
+        self_t = tangent_of(input)
+        source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1234,8 +1234,8 @@ def masked_scatter_(self, mask, source):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        source_t = source._tangent
+        self_t = tangent_of(self)
+        source_t = tangent_of(source)
     kernels_indexing.masked_scatter_(self_, mask_, source_)
     bump_version(self)
     if records:
@@ -1291,7 +1291,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1339,7 +1339,7 @@ def masked_select(input, mask, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1397,8 +1397,8 @@ def put(input, index, source, accumulate=False, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        source_t = source._tangent
+        self_t = tangent_of(input)
+        source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1451,8 +1451,8 @@ def put_(self, index, source, accumulate=False):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        source_t = source._tangent
+        self_t = tangent_of(self)
+        source_t = tangent_of(source)
     kernels_indexing.put_(self_, index_, source_, accumulate)
     bump_version(self)
     if records:
@@ -1513,7 +1513,7 @@ def take(input, index, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1577,7 +1577,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1634,7 +1634,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1684,8 +1684,8 @@ def scatter_src(input, dim, index, src, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1724,8 +1724,8 @@ def scatter__src(self, dim, index, src):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        src_t = src._tangent
+        self_t = tangent_of(self)
+        src_t = tangent_of(src)
     kernels_indexing.scatter_(self_, dim, index_, src_)
     bump_version(self)
     if records:
@@ -1775,7 +1775,7 @@ def scatter_value(input, dim, index, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1809,7 +1809,7 @@ def scatter__value(self, dim, index, value):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_indexing.scatter_value_(self_, dim, index_, value)
     bump_version(self)
     if records:
@@ -1926,8 +1926,8 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1980,8 +1980,8 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        src_t = src._tangent
+        self_t = tangent_of(self)
+        src_t = tangent_of(src)
     kernels_indexing.scatter_add_(self_, dim, index_, src_)
     bump_version(self)
     if records:
@@ -2050,8 +2050,8 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2109,8 +2109,8 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
-        src_t = src._tangent
+        self_t = tangent_of(self)
+        src_t = tangent_of(src)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -2210,7 +2210,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        weight_t = weight._tangent
+        weight_t = tangent_of(weight)
         if weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2285,7 +2285,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2396,8 +2396,8 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.saved_result2 = (SavedVariable(result2, None)) if needs_weight else None
             fn.saved_result3 = (SavedVariable(result3, None)) if needs_weight else None
     if flags & FORWARD_AD:
-        weight_t = weight._tangent
-        per_sample_weights_t = None if per_sample_weights is None else per_sample_weights._tangent
+        weight_t = tangent_of(weight)
+        per_sample_weights_t = None if per_sample_weights is None else tangent_of(per_sample_weights)
         if weight_t is not None or per_sample_weights_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

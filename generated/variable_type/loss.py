@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -97,8 +97,8 @@ def mse_loss(input, target, reduction=None, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        target_t = target._tangent
+        self_t = tangent_of(input)
+        target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -164,9 +164,9 @@ def mse_loss_backward(grad_output, self, target, reduction):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
-        target_t = target._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
+        target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -253,8 +253,8 @@ def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        target_t = target._tangent
+        self_t = tangent_of(input)
+        target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -321,9 +321,9 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
-        target_t = target._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
+        target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -391,8 +391,8 @@ def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        target_t = target._tangent
+        self_t = tangent_of(input)
+        target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -459,9 +459,9 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
-        target_t = target._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
+        target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -527,7 +527,7 @@ def soft_margin_loss(input, target, reduction=None, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -586,8 +586,8 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -652,8 +652,8 @@ def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        target_t = target._tangent
+        self_t = tangent_of(input)
+        target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -720,9 +720,9 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
-        target_t = target._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
+        target_t = tangent_of(target)
         if grad_output_t is not None or self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -789,8 +789,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        target_t = target._tangent
+        self_t = tangent_of(input)
+        target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -856,7 +856,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None,
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -918,8 +918,8 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
-        self_t = self._tangent
+        grad_output_t = tangent_of(grad_output)
+        self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -998,7 +998,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
             output._edge = (fn, 0)
             fn.saved_is_target = SavedVariable(is_target, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1057,7 +1057,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1276,7 +1276,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             output._edge = (fn, 0)
             fn.saved_total_weight = SavedVariable(total_weight, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1334,7 +1334,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1410,7 +1410,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             output._edge = (fn, 0)
             fn.saved_total_weight = SavedVariable(total_weight, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1468,7 +1468,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -88,8 +88,8 @@ def mm(input, mat2, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat2_t = mat2._tangent
+        self_t = tangent_of(input)
+        mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -161,9 +161,9 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat1_t = mat1._tangent
-        mat2_t = mat2._tangent
+        self_t = tangent_of(input)
+        mat1_t = tangent_of(mat1)
+        mat2_t = tangent_of(mat2)
         if self_t is not None or mat1_t is not None or mat2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -228,9 +228,9 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat1_t = mat1._tangent
-        mat2_t = mat2._tangent
+        self_t = tangent_of(input)
+        mat1_t = tangent_of(mat1)
+        mat2_t = tangent_of(mat2)
     write_inplace(self_, kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha))
     bump_version(input)
     if records:
@@ -298,8 +298,8 @@ def bmm(input, mat2, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat2_t = mat2._tangent
+        self_t = tangent_of(input)
+        mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -362,8 +362,8 @@ def dot(input, tensor, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        tensor_t = tensor._tangent
+        self_t = tangent_of(input)
+        tensor_t = tangent_of(tensor)
         if self_t is not None or tensor_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -426,8 +426,8 @@ def mv(input, vec, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        vec_t = vec._tangent
+        self_t = tangent_of(input)
+        vec_t = tangent_of(vec)
         if self_t is not None or vec_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -490,8 +490,8 @@ def vdot(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -559,9 +559,9 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat_t = mat._tangent
-        vec_t = vec._tangent
+        self_t = tangent_of(input)
+        mat_t = tangent_of(mat)
+        vec_t = tangent_of(vec)
         if self_t is not None or mat_t is not None or vec_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -622,9 +622,9 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        mat_t = mat._tangent
-        vec_t = vec._tangent
+        self_t = tangent_of(input)
+        mat_t = tangent_of(mat)
+        vec_t = tangent_of(vec)
     write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
     bump_version(input)
     if records:
@@ -699,9 +699,9 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        vec1_t = vec1._tangent
-        vec2_t = vec2._tangent
+        self_t = tangent_of(input)
+        vec1_t = tangent_of(vec1)
+        vec2_t = tangent_of(vec2)
         if self_t is not None or vec1_t is not None or vec2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -762,9 +762,9 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        vec1_t = vec1._tangent
-        vec2_t = vec2._tangent
+        self_t = tangent_of(input)
+        vec1_t = tangent_of(vec1)
+        vec2_t = tangent_of(vec2)
     written = self_
     if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
         self_, vec1_, vec2_ = promote((input, vec1, vec2,), ())
@@ -840,9 +840,9 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        batch1_t = batch1._tangent
-        batch2_t = batch2._tangent
+        self_t = tangent_of(input)
+        batch1_t = tangent_of(batch1)
+        batch2_t = tangent_of(batch2)
         if self_t is not None or batch1_t is not None or batch2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -903,9 +903,9 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        batch1_t = batch1._tangent
-        batch2_t = batch2._tangent
+        self_t = tangent_of(input)
+        batch1_t = tangent_of(batch1)
+        batch2_t = tangent_of(batch2)
     write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
     bump_version(input)
     if records:
@@ -980,9 +980,9 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        batch1_t = batch1._tangent
-        batch2_t = batch2._tangent
+        self_t = tangent_of(input)
+        batch1_t = tangent_of(batch1)
+        batch2_t = tangent_of(batch2)
         if self_t is not None or batch1_t is not None or batch2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1045,9 +1045,9 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        batch1_t = batch1._tangent
-        batch2_t = batch2._tangent
+        self_t = tangent_of(input)
+        batch1_t = tangent_of(batch1)
+        batch2_t = tangent_of(batch2)
     write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))
     bump_version(input)
     if records:
@@ -1111,8 +1111,8 @@ def linalg_cross(input, other, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1176,9 +1176,9 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        i1_t = i1._tangent
-        i2_t = i2._tangent
-        i3_t = i3._tangent
+        i1_t = tangent_of(i1)
+        i2_t = tangent_of(i2)
+        i3_t = tangent_of(i3)
         if i1_t is not None or i2_t is not None or i3_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -82,9 +82,9 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             fn.saved_result1 = SavedVariable(result1, None)
             fn.saved_result2 = SavedVariable(result2, None)
     if flags & FORWARD_AD:
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
-        bias_t = None if bias is None else bias._tangent
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -155,9 +155,9 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
             if result2 is not None:
                 result2._edge = (fn, 2)
     if flags & FORWARD_AD:
-        grad_out_t = grad_out._tangent
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
+        grad_out_t = tangent_of(grad_out)
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -254,9 +254,9 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             fn.saved_result1 = SavedVariable(result1, None)
             fn.saved_result2 = SavedVariable(result2, None)
     if flags & FORWARD_AD:
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
-        bias_t = None if bias is None else bias._tangent
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -319,9 +319,9 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
             if result2 is not None:
                 result2._edge = (fn, 2)
     if flags & FORWARD_AD:
-        grad_out_t = grad_out._tangent
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
+        grad_out_t = tangent_of(grad_out)
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -394,9 +394,9 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             fn.saved_result1 = SavedVariable(result1, 1)
             fn.saved_result2 = SavedVariable(result2, 2)
     if flags & FORWARD_AD:
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
-        bias_t = None if bias is None else bias._tangent
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
+        bias_t = None if bias is None else tangent_of(bias)
         if input_t is not None or weight_t is not None or bias_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -473,9 +473,9 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             if result2 is not None:
                 result2._edge = (fn, 2)
     if flags & FORWARD_AD:
-        grad_out_t = grad_out._tangent
-        input_t = input._tangent
-        weight_t = None if weight is None else weight._tangent
+        grad_out_t = tangent_of(grad_out)
+        input_t = tangent_of(input)
+        weight_t = None if weight is None else tangent_of(weight)
         if grad_out_t is not None or input_t is not None or weight_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

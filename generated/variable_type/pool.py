@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -81,7 +81,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             result0._edge = (fn, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -126,7 +126,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -180,7 +180,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -229,7 +229,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -270,7 +270,7 @@ def _adaptive_avg_pool2d(input, output_size):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -319,7 +319,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -368,7 +368,7 @@ def adaptive_max_pool2d(input, output_size):
             result0._edge = (fn, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -418,7 +418,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -465,7 +465,7 @@ def max_unpool2d(input, indices, output_size):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -507,7 +507,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             result0._edge = (fn, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -552,7 +552,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -606,7 +606,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -655,7 +655,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -696,7 +696,7 @@ def _adaptive_avg_pool3d(input, output_size):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -745,7 +745,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -794,7 +794,7 @@ def adaptive_max_pool3d(input, output_size):
             result0._edge = (fn, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -844,7 +844,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -891,7 +891,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

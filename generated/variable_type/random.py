@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -554,7 +554,7 @@ def bernoulli(input, generator, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -590,7 +590,7 @@ def bernoulli__Tensor(self, p, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.bernoulli_(self_, p_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -625,7 +625,7 @@ def bernoulli__float(self, p, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.bernoulli_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -667,7 +667,7 @@ def bernoulli_p(input, p, generator):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -699,7 +699,7 @@ def random__from(self, from_, to, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.random_from_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -734,7 +734,7 @@ def random__to(self, to, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.random_to_(self_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -769,7 +769,7 @@ def random_(self, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.random_(self_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -804,7 +804,7 @@ def uniform_(self, from_, to, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.uniform_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -839,7 +839,7 @@ def cauchy_(self, median, sigma, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -874,7 +874,7 @@ def log_normal_(self, mean, std, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.log_normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -909,7 +909,7 @@ def exponential_(self, lambd, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.exponential_(self_, lambd, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -944,7 +944,7 @@ def geometric_(self, p, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.geometric_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -979,7 +979,7 @@ def normal_(self, mean, std, generator):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     kernels_random.normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1041,7 +1041,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        mean_t = mean._tangent
+        mean_t = tangent_of(mean)
         if mean_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1082,7 +1082,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        std_t = std._tangent
+        std_t = tangent_of(std)
         if std_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1124,8 +1124,8 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        mean_t = mean._tangent
-        std_t = std._tangent
+        mean_t = tangent_of(mean)
+        std_t = tangent_of(std)
         if mean_t is not None or std_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1194,7 +1194,7 @@ def poisson(input, generator):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1240,7 +1240,7 @@ def native_dropout(input, p, train):
             result0._edge = (fn, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        input_t = input._tangent
+        input_t = tangent_of(input)
         if input_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1296,7 +1296,7 @@ def native_dropout_backward(grad_output, mask, scale):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1509,7 +1509,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1592,7 +1592,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -115,7 +115,7 @@ def sum(input, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -160,7 +160,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -204,7 +204,7 @@ def mean(input, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -250,7 +250,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -295,7 +295,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -347,7 +347,7 @@ def prod(input, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -394,7 +394,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -448,7 +448,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -500,7 +500,7 @@ def std_mean_correction(input, dim, correction, keepdim):
             result1._edge = (fn, 1)
             fn.saved_result0 = SavedVariable(result0, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -561,7 +561,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -612,7 +612,7 @@ def var_mean_correction(input, dim, correction, keepdim):
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -666,7 +666,7 @@ def amax(input, dim, keepdim, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -712,7 +712,7 @@ def amin(input, dim, keepdim, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -756,7 +756,7 @@ def aminmax(input, dim, keepdim, *, out=None):
             fn.saved_min = SavedVariable(min, 0)
             fn.saved_max = SavedVariable(max, 1)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -803,7 +803,7 @@ def max(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -845,7 +845,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -888,7 +888,7 @@ def min(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -930,7 +930,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1156,7 +1156,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1201,7 +1201,7 @@ def norm_Scalar(input, p, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1250,7 +1250,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1297,7 +1297,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1353,7 +1353,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1401,7 +1401,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1453,7 +1453,7 @@ def cumsum(input, dim, dtype, *, out=None):
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1487,7 +1487,7 @@ def cumsum_(input, dim, dtype):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     write_inplace(self_, kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
@@ -1535,7 +1535,7 @@ def cumprod(input, dim, dtype, *, out=None):
                 result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1570,7 +1570,7 @@ def cumprod_(input, dim, dtype):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1624,7 +1624,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1677,7 +1677,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1734,7 +1734,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1784,7 +1784,7 @@ def median(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1826,7 +1826,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1869,7 +1869,7 @@ def nanmedian(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1911,7 +1911,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1952,7 +1952,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1993,7 +1993,7 @@ def mode(input, dim, keepdim, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2076,8 +2076,8 @@ def dist(input, other, p=2, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2161,8 +2161,8 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        x1_t = x1._tangent
-        x2_t = x2._tangent
+        x1_t = tangent_of(x1)
+        x2_t = tangent_of(x2)
         if x1_t is not None or x2_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2226,7 +2226,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2276,7 +2276,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2335,7 +2335,7 @@ def trace(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2596,7 +2596,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_t = grad._tangent
+        grad_t = tangent_of(grad)
         if grad_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -169,7 +169,7 @@ def clone(input, memory_format, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -211,7 +211,7 @@ def copy_(self, src, non_blocking=False):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        src_t = src._tangent
+        src_t = tangent_of(src)
     kernels_shape.copy_(self_, src_)
     bump_version(self)
     if records:
@@ -268,7 +268,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -364,7 +364,7 @@ def alias(input):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -414,7 +414,7 @@ def alias_copy(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -460,7 +460,7 @@ def view(self, size):
             edge = (fn, 0)
     make_view(result, self, edge, flags)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -500,7 +500,7 @@ def view_copy(input, size, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -574,7 +574,7 @@ def _unsafe_view(input, size):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -614,7 +614,7 @@ def _reshape_alias(input, size, stride):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -731,7 +731,7 @@ def expand(self, size, implicit):
             edge = (fn, 0)
     make_view(result, self, edge, flags)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -770,7 +770,7 @@ def expand_copy(input, size, implicit, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -842,7 +842,7 @@ def permute(input, dims):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -882,7 +882,7 @@ def permute_copy(input, dims, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -930,7 +930,7 @@ def transpose(input, dim0, dim1):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -984,7 +984,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1031,7 +1031,7 @@ def transpose_(self, dim0, dim1):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.transpose(self_, dim0, dim1)
     bump_version(self)
     if records:
@@ -1084,7 +1084,7 @@ def t(input):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1134,7 +1134,7 @@ def t_copy(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1177,7 +1177,7 @@ def t_(self):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.t_in_place(self_)
     bump_version(self)
     if records:
@@ -1407,7 +1407,7 @@ def squeeze(input):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1447,7 +1447,7 @@ def squeeze_copy(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1488,7 +1488,7 @@ def squeeze_dim(input, dim):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1529,7 +1529,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1570,7 +1570,7 @@ def squeeze_dims(input, dim):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1611,7 +1611,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1644,7 +1644,7 @@ def squeeze_(self):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.squeeze(self_)
     bump_version(self)
     if records:
@@ -1681,7 +1681,7 @@ def squeeze__dim(self, dim):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.squeeze_dim(self_, dim)
     bump_version(self)
     if records:
@@ -1718,7 +1718,7 @@ def squeeze__dims(self, dim):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.squeeze_dims(self_, dim)
     bump_version(self)
     if records:
@@ -1768,7 +1768,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1821,7 +1821,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1867,7 +1867,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
     self._array = kernels_shape.unsqueeze(self_, dim)
     bump_version(self)
     if records:
@@ -1921,7 +1921,7 @@ def as_strided(input, size, stride, storage_offset):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1967,7 +1967,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2006,7 +2006,7 @@ def as_strided_(input, size, stride, storage_offset):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2061,7 +2061,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2116,7 +2116,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2165,7 +2165,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2209,7 +2209,7 @@ def slice_Tensor(input, dim, start, end, step):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2253,7 +2253,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2298,7 +2298,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2360,7 +2360,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2416,7 +2416,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             edge = (fn, 0)
     make_view(result, input, edge, flags)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2472,7 +2472,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2522,7 +2522,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_output_t = grad_output._tangent
+        grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2591,7 +2591,7 @@ def unfold(self, dimension, size, step):
             edge = (fn, 0)
     make_view(result, self, edge, flags)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2647,7 +2647,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2697,7 +2697,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        grad_in_t = grad_in._tangent
+        grad_in_t = tangent_of(grad_in)
         if grad_in_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2732,7 +2732,7 @@ def unbind_int(input, dim):
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2768,7 +2768,7 @@ def unbind_copy_int(input, dim, *, out=None):
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2806,7 +2806,7 @@ def split_Tensor(input, split_size, dim):
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2844,7 +2844,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2882,7 +2882,7 @@ def unsafe_split_Tensor(input, split_size, dim):
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2920,7 +2920,7 @@ def split_with_sizes(input, split_sizes, dim):
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2958,7 +2958,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -2996,7 +2996,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3111,8 +3111,8 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3171,8 +3171,8 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3231,8 +3231,8 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3290,8 +3290,8 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        src_t = src._tangent
+        self_t = tangent_of(input)
+        src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3366,7 +3366,7 @@ def cat(tensors, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        tensors_t = [None if t is None else t._tangent for t in tensors]
+        tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3425,7 +3425,7 @@ def stack(tensors, dim, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        tensors_t = [None if t is None else t._tangent for t in tensors]
+        tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3470,7 +3470,7 @@ def block_diag(tensors, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        tensors_t = [None if t is None else t._tangent for t in tensors]
+        tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3579,7 +3579,7 @@ def repeat(self, repeats, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = self._tangent
+        self_t = tangent_of(self)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3655,7 +3655,7 @@ def roll(input, shifts, dims, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3697,7 +3697,7 @@ def flip(input, dims, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3774,7 +3774,7 @@ def rot90(input, k, dims, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3823,7 +3823,7 @@ def tril(input, diagonal=0, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3869,7 +3869,7 @@ def tril_(input, diagonal=0):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     write_inplace(self_, kernels_shape.tril(self_, diagonal))
     bump_version(input)
     if records:
@@ -3927,7 +3927,7 @@ def triu(input, diagonal=0, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -3973,7 +3973,7 @@ def triu_(input, diagonal=0):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
     write_inplace(self_, kernels_shape.triu(self_, diagonal))
     bump_version(input)
     if records:
@@ -4054,7 +4054,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4155,7 +4155,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4204,7 +4204,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4259,7 +4259,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -4314,7 +4314,7 @@ def channel_shuffle(input, groups, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

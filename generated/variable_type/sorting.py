@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -71,7 +71,7 @@ def sort(input, dim, descending, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -111,7 +111,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -182,7 +182,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             values._edge = (fn, 0)
             fn.saved_indices = SavedVariable(indices, None)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -89,7 +89,7 @@ def i0(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -134,7 +134,7 @@ def i0_(input):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -206,7 +206,7 @@ def special_i0e(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -266,7 +266,7 @@ def special_i1(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -326,7 +326,7 @@ def special_i1e(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -388,8 +388,8 @@ def igamma(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -442,8 +442,8 @@ def igamma_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -522,8 +522,8 @@ def igammac(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -576,8 +576,8 @@ def igammac_(input, other):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -653,7 +653,7 @@ def special_entr(input, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -713,7 +713,7 @@ def special_erfcx(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -772,7 +772,7 @@ def special_ndtri(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -831,7 +831,7 @@ def special_log_ndtr(input, *, out=None):
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -906,8 +906,8 @@ def special_xlog1py(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -961,7 +961,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        other_t = other._tangent
+        other_t = tangent_of(other)
         if other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1010,7 +1010,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
+        self_t = tangent_of(input)
         if self_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1061,8 +1061,8 @@ def special_zeta(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        self_t = input._tangent
-        other_t = other._tangent
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
@@ -1116,7 +1116,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        other_t = other._tangent
+        other_t = tangent_of(other)
         if other_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:

@@ -149,8 +149,12 @@ def tensor_text(tensor, contents=None) -> str:
             parts.append(f"grad_fn=<{node.name().rpartition(':')[2]}>")
         elif tensor.requires_grad:
             parts.append("requires_grad=True")
-    if tensor._tangent is not None:
-        parts.append(f"tangent={tensor._tangent!r}")
+    tangent = tensor._tangent
+    if tangent is None and tensor._view is not None:
+        from .autograd.forward_ad import tangent_of
+        tangent = tangent_of(tensor)
+    if tangent is not None:
+        parts.append(f"tangent={tangent!r}")
     return name + _joined(opening, parts)
 
 

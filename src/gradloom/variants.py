@@ -34,8 +34,8 @@ def write_out(wrapper, args, out, **keywords):
     if not flags & GRAD_OFF and any(t.requires_grad for t in (*_tensors(args), *outs)):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
                            "one of the arguments requires grad.")
-    if flags & FORWARD_AD and any(t._tangent is not None for t in (*_tensors(args), *outs)):
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support forward mode AD.")
+    if flags & FORWARD_AD:
+        _check_no_tangents(name, (*_tensors(args), *outs))
     for target in outs:
         for t in _tensors(args):
             check_no_partial_overlap(target._array, t._array)
@@ -52,6 +52,14 @@ def write_out(wrapper, args, out, **keywords):
     for target, result in zip(outs, results, strict=True):
         _store(target, result._array)
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
+
+
+def _check_no_tangents(name, tensors):
+    from .autograd.forward_ad import tangent_of
+
+    if any(tangent_of(t) is not None for t in tensors):
+        raise NotImplementedError(f"Trying to use forward AD with {name}(out=...) that does not support it because it "
+                                  "is an out= function: leave `out` away, and copy_ the result where it has to go.")
 
 
 def _tensors(args):

@@ -19,7 +19,7 @@ from sys import getrefcount
 import numpy as np
 
 from .. import _operators
-from ..dispatch import ANOMALY, GRAD_OFF, state
+from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from . import hooks as hook_calls
 from .node import GraphRoot, Node
 from .validate import validate_gradient
@@ -247,7 +247,7 @@ def accumulate(entry: list, nr: int, grad) -> None:
         entry: [edges left, buffer, number of the gradient whose sum only the buffer holds]; see `_dependencies`.
     """
     held = entry[1]
-    if state.flags & GRAD_OFF and grad.__class__ is _operators.Tensor:
+    if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
         total = held[nr]
         array = total._array
         if (getrefcount(total) <= _ALONE[0] and getrefcount(array) <= _ALONE[1] and array.base is None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .. import _operators
-from ..dispatch import FORWARD_AD, state
+from ..dispatch import FORWARD_AD, each_thread, state
 from .saved_variable import saved_outputs
+from .views import PrimalView
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+_MANY = 4096  # elements from which zeros are not worth their memory
 
 _level = [-1]
 _open: list = []  # what has a tangent of the open level, to take it away when the level closes
@@ -32,7 +37,7 @@ def enter_dual_level() -> int:
     if _level[0] >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _level[0] += 1
-    state.flags |= FORWARD_AD
+    each_thread(FORWARD_AD, True)
     return _level[0]
 
 
@@ -40,11 +45,13 @@ def exit_dual_level(*, level=None) -> None:
     """Close the level: all tangents are dropped."""
     if level is None:
         level = _level[0]
-    if level != _level[0] or level < 0:
+    if level < 0:
+        raise RuntimeError("Dual level must be a positive number: no level is open, so that none can be left.")
+    if level != _level[0]:
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not "
                            "supported.")
     _level[0] -= 1
-    state.flags &= ~FORWARD_AD
+    each_thread(FORWARD_AD, False)
     for reference in _open:
         found = reference()
         if found is not None:
@@ -83,40 +90,81 @@ def make_dual(tensor, tangent, *, level=None):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
+    _check_level(level)
     if tensor._array.shape != tangent._array.shape:
-        raise RuntimeError(f"Expected primal and tangent to have the same shape, but got {list(tensor.shape)} and "
-                           f"{list(tangent.shape)}")
-    state.flags &= ~FORWARD_AD
-    try:
-        dual = _operators.view_as(tensor, tensor)
-    finally:
-        state.flags |= FORWARD_AD
-    set_tangent(dual, tangent)
+        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original "
+                           f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the given "
+                           f"forward gradient is of size {list(tangent.shape)}.")
+    if tangent_of(tensor) is not None:
+        raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
+                           f"level {_level[0]} is not supported.")
+    dual = _primal_view(tensor)
+    set_tangent(dual, tangent, keep_dtype=True)
     return dual
 
 
 def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
     """The primal and the tangent (None if it has none) of a tensor."""
+    if not isinstance(tensor, _operators.Tensor):
+        raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
     if _level[0] < 0:
         return UnpackedDualTensor((tensor, None))
-    tangent = tensor._tangent
+    _check_level(level)
+    tangent = tangent_of(tensor)
     if tangent is None:
         return UnpackedDualTensor((tensor, None))
+    return UnpackedDualTensor((_primal_view(tensor), tangent))
+
+
+def _check_level(level) -> None:
+    if level is not None and level != _level[0]:
+        raise RuntimeError(f"Invalid level {level}: the level that is open is {_level[0]}, and there is only one.")
+
+
+def _primal_view(tensor):
+    """A view for reverse mode, whose tangent is its own affair."""
     flags = state.flags
     state.flags = flags & ~FORWARD_AD
     try:
-        return UnpackedDualTensor((_operators.view_as(tensor, tensor), tangent))
+        view = _operators.view_as(tensor, tensor)
     finally:
         state.flags = flags
+    if view._view is not None:
+        view._view.__class__ = PrimalView
+    return view
 
 
-def set_tangent(tensor, tangent) -> None:
+class _set_fwd_grad_enabled:
+    """A `with` block in which this thread's operators make no tangents (or make them again)."""
+
+    def __init__(self, mode: bool):
+        self.mode = mode
+
+    def __enter__(self):
+        self.before = state.flags & FORWARD_AD
+        state.flags = state.flags | FORWARD_AD if self.mode and _level[0] >= 0 else state.flags & ~FORWARD_AD
+
+    def __exit__(self, kind, error, traceback):
+        state.flags = state.flags & ~FORWARD_AD | (self.before if _level[0] >= 0 else 0)
+
+
+def tangent_of(tensor):
+    """The tangent of a tensor, None if it has none: its own, or for a view its part of the base's."""
+    found = tensor._tangent
+    if found is None:
+        view = tensor._view
+        if view is not None and view.carries_tangents and view.base._tangent is not None:
+            return _tangent_through_base(tensor)
+    return found
+
+
+def set_tangent(tensor, tangent, keep_dtype=False) -> None:
     """Give a result its tangent; a written tensor's old tangent is written in place, so that its views see it."""
-    if tangent is None:
+    if tangent is None or tensor._array.dtype.kind in "iub":
         return
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
-    if tangent._array.dtype != tensor._array.dtype:
+    if tangent._array.dtype != tensor._array.dtype and not keep_dtype:
         tangent = tangent.to(tensor.dtype)
     if tangent._array.strides != tensor._array.strides:
         tangent = _laid_out_like(tangent, tensor._array.strides)
@@ -146,24 +194,20 @@ def hold_tangent(holder, tangent) -> None:
 
 
 def zeros_for(tensor):
-    """The tangent of a tensor that has none."""
-    import numpy as np
-    return _operators.wrap(np.zeros(tensor._array.shape, tensor._array.dtype))
-
-
-def tangent_or_zeros(tensor):
-    """A tensor's tangent, zeros where it has none, None for an undefined tensor."""
-    if tensor is None:
-        return None
-    found = tensor._tangent
-    return zeros_for(tensor) if found is None else found
+    """The tangent of a tensor that has none: zeros, of which a large tensor's are one number read again and again."""
+    array = tensor._array
+    if array.size < _MANY:
+        return _operators.wrap(np.zeros(array.shape, array.dtype))
+    found = np.ndarray(array.shape, array.dtype, np.zeros((), array.dtype), 0, (0,) * array.ndim)
+    found.flags.writeable = False
+    return _operators.wrap(found)
 
 
 def update_tangent(tensor, tangent) -> None:
     """The new tangent of a tensor that was written in place."""
     if tangent is None:
         return
-    held = tensor._tangent
+    held = tangent_of(tensor)
     if held is None and tensor._view is not None:
         held = _tangent_through_base(tensor)
     if held is None or held is tangent or held.requires_grad and held.is_leaf:
@@ -177,8 +221,6 @@ def update_tangent(tensor, tangent) -> None:
 def _tangent_through_base(tensor):
     """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros.
     """
-    import numpy as np
-
     from ..storage import offset_in_elements
     base, array = tensor._view.base, tensor._array
     whole = base._tangent

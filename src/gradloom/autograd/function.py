@@ -216,7 +216,7 @@ class Function(metaclass=_FunctionMeta):
         wrapped = _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records)
         if records:
             _save(ctx, wrapped)
-        if flags & FORWARD_AD and any(t._tangent is not None for t in tensors):
+        if flags & FORWARD_AD:
             _propagate_tangents(cls, ctx, args, is_tensor, wrapped)
         if not separate and not isinstance(output, tuple):
             return wrapped[0]
@@ -300,11 +300,15 @@ def _save(ctx, outputs):
 
 
 def _propagate_tangents(cls, ctx, args, is_tensor, outputs):
-    from .forward_ad import tangent_or_zeros, update_tangent
+    from .forward_ad import tangent_of, update_tangent, zeros_for
 
     flags = state.flags
-    tangents = [(a._tangent if not ctx.materialize_grads else tangent_or_zeros(a)) if t else None
-                for a, t in zip(args, is_tensor, strict=True)]
+    tangents = [tangent_of(a) if t else None for a, t in zip(args, is_tensor, strict=True)]
+    if all(t is None for t in tangents):
+        return
+    if ctx.materialize_grads:
+        tangents = [zeros_for(a) if t and found is None else found
+                    for a, t, found in zip(args, is_tensor, tangents, strict=True)]
     state.flags = flags & ~FORWARD_AD
     try:
         found = cls.jvp(ctx, *tangents)

@@ -24,7 +24,7 @@ from sys import getrefcount
 import numpy as np
 
 from .. import _operators
-from ..dispatch import GRAD_OFF, INFERENCE, state
+from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..size import Size
 
 NO_EDGE = (None, 0)
@@ -253,6 +253,8 @@ class AccumulateGrad(Node):
                         variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
                 elif not state.flags & GRAD_OFF:
                     variable._grad = _operators.add(held, grad)
+                elif state.flags & FORWARD_AD:  # either may have a tangent
+                    _operators.add_(held, grad)
                 elif held._array.flags.c_contiguous:
                     np.add(held._array, grad._array, out=held._array)
                     bump_version(held)

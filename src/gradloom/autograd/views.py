@@ -34,6 +34,7 @@ class ViewMeta:
     """What a view knows of its base."""
 
     __slots__ = ("base", "edge", "version", "creation", "replay", "is_own_leaf")
+    carries_tangents = True  # whether it is a view for forward mode, too
 
     def __init__(self, base, edge, version, creation=DEFAULT, replay=None):
         self.base = base
@@ -94,6 +95,13 @@ class ViewMeta:
             return _operators.as_strided(base, array.shape, strides, offset_in_elements(array))._view.edge
         finally:
             state.flags = flags
+
+
+class PrimalView(ViewMeta):
+    """Of what `unpack_dual` gives: it has no tangent, although its base may have one."""
+
+    __slots__ = ()
+    carries_tangents = False
 
 
 def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
