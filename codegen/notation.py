@@ -17,40 +17,52 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction, ForwardDerivative
 from .native_functions import NativeFunction
 from .notation_read import MASK, Reader, Unreadable, table
 from .notation_tree import Expr, conj, has, is_awkward
-from .notation_write import Latex, Text
+from .notation_write import Latex, Style, Text
 from .schema import FunctionSchema
 from .source_functions import Functions
 
-__all__ = ["Equation", "Equations", "Notation", "Remark"]
+__all__ = ["Equation", "Equations", "Notation", "Remark", "latex", "text"]
 
 _FAVOURITES = {"self": "x", "input": "x", "other": "y"}
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """One equation. `of` has the inputs (backward) or outputs (forward) that it is about; empty for the value.
-
-    `left` and `right` are the two sides as (LaTeX, text); `tree` is the right side before it was typeset.
-    """
+    """One equation. `of` has the inputs (backward) or outputs (forward) that it is about; empty for the value."""
 
     of: tuple[str, ...]
-    left: tuple[str, str]
-    right: tuple[str, str]
-    tree: Expr
+    left: Expr
+    right: Expr
 
     @property
     def latex(self) -> str:
-        return f"{self.left[0]} = {self.right[0]}"
+        return f"{latex(self.left)} = {latex(self.right)}"
 
     @property
     def text(self) -> str:
-        return f"{self.left[1]} = {self.right[1]}"
+        return f"{text(self.left)} = {text(self.right)}"
+
+
+def latex(e: Expr) -> str:
+    """An expression as LaTeX, for mathematics mode."""
+    return _style(Latex).write(e)
+
+
+def text(e: Expr) -> str:
+    """An expression as text, with Unicode's mathematical signs."""
+    return _style(Text).write(e)
+
+
+@cache
+def _style(kind: type[Style]) -> Style:
+    return kind(table().forms, table().numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +82,16 @@ class Equations:
     backward  one for each differentiable input, or for several that share a formula
     forward   the tangents of the outputs
     where     the helpers that the equations call by name
-    symbols   argument or output -> the sign that the equations have for it, (LaTeX, text), where it is another
+    symbols   argument or output -> the sign that the equations have for it, where it is another
+    gradients what the gradients in the equations are, such as `g = ∂L/∂z`
     """
 
     value: Equation | None
     backward: tuple[Equation, ...]
     forward: tuple[Equation, ...]
     where: tuple[Remark, ...]
-    symbols: Mapping[str, tuple[str, str]]
+    symbols: Mapping[str, str]
+    gradients: tuple[str, ...] = ()
 
 
 class Notation:
@@ -88,7 +102,6 @@ class Notation:
 
     def __init__(self, *formulas: Path) -> None:
         self.helpers = Functions(*formulas)
-        self.latex, self.text = Latex(table().forms, table().numbers), Text(table().forms, table().numbers)
 
     def of(self, function: DifferentiableFunction) -> Equations:
         """The equations of an operator or variant."""
@@ -101,9 +114,10 @@ class Notation:
         writer = _Entry(self, info)
         backward = [e for d in info.derivatives for e in writer.backward(d)]
         forward = [e for f in info.forward for e in writer.forward(f)]
-        signs = {name: self.both(e) for name, e in writer.names.items() if e.kind == "symbol" and e.name != name}
+        signs = {name: text(e) for name, e in writer.names.items() if e.name != name}
         value = self.value(native, info.schema) if native is not None else None
-        return Equations(value, tuple(backward), tuple(forward), self.remarks(writer.calls), signs)
+        return Equations(value, tuple(backward), tuple(forward), self.remarks(writer.calls), signs,
+                         writer.meanings(backward))
 
     def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
         """What an operator computes, where its kernel is an expression."""
@@ -116,7 +130,7 @@ class Notation:
             return None
         if is_awkward(right) or has(right, "word"):  # how it is computed, not what
             return None
-        return Equation((), self.both(Expr("symbol", name="z")), self.both(right), right)
+        return Equation((), Expr("symbol", name="z"), right)
 
     def remarks(self, calls: Iterable[str]) -> tuple[Remark, ...]:
         found = []
@@ -126,9 +140,6 @@ class Notation:
             if helper is not None and doc:
                 found.append(Remark(name, helper[0], " ".join(doc.split("\n\n")[0].split())))
         return tuple(found)
-
-    def both(self, e: Expr) -> tuple[str, str]:
-        return self.latex.write(e), self.text.write(e)
 
 
 def symbols(schema: FunctionSchema, outputs: Iterable[str]) -> dict[str, Expr]:
@@ -159,16 +170,15 @@ class _Entry:
         self.tensors = frozenset(self.names[t].name for t in tensors) | {
             self.names[o.name].name for o in info.outputs}
 
-    def read(self, text: str, more: Mapping[str, Expr]) -> Expr:
+    def read(self, source: str, more: Mapping[str, Expr]) -> Expr:
         """Raises Unreadable."""
-        return self.reader(more).read(ast.parse(text.strip(), mode="eval").body)
+        return self.reader(more).read(ast.parse(source.strip(), mode="eval").body)
 
     def reader(self, more: Mapping[str, Expr]) -> Reader:
         return Reader({**self.names, **more}, self.notation.helpers, None, self.tensors, self.calls)
 
     def equation(self, of: tuple[str, ...], left: Expr, right: Expr | str) -> Equation:
-        tree = Expr("word", name=right) if isinstance(right, str) else right
-        return Equation(of, self.notation.both(left), self.notation.both(tree), tree)
+        return Equation(of, left, Expr("word", name=right) if isinstance(right, str) else right)
 
     # Backward
 
@@ -179,6 +189,18 @@ class _Entry:
             found[f"grad_{output.name}"] = Expr("gradient", name=output.name)
         taken = {a.python_name for a in self.info.schema.inputs}
         return {name: e for name, e in found.items() if name == "grad" or name not in taken}
+
+    def meanings(self, equations: Iterable[Equation]) -> tuple[str, ...]:
+        """What each gradient in the equations is the gradient of."""
+        outputs = self.info.differentiable_outputs
+        found = []
+        for name in dict.fromkeys(n for e in equations for n in _gradients_in(e.right)):
+            output = next((o for o in outputs if name in (o.name, str(o.output_nr))), outputs[0])
+            sign = text(Expr("gradient", name=name))
+            several = name == "" and (output.is_list or any("grads" in d.source for d in self.info.derivatives))
+            found.append(f"{sign} = the gradients of all results" if several else
+                         f"{sign} = ∂L/∂{text(self.names[output.name])}")
+        return tuple(found)
 
     def backward(self, d: Derivative) -> list[Equation]:
         lefts = [Expr("partial", (self.names[name],)) for name in d.inputs]
@@ -224,3 +246,8 @@ class _Entry:
 def _hides(e: Expr) -> bool:
     """Whether a call that stayed one gets a tangent: what it does with it cannot be seen."""
     return (e.kind == "call" and any(has(a, "tangent") for a in e.args)) or any(_hides(a) for a in e.args)
+
+
+def _gradients_in(e: Expr) -> list[str]:
+    """The names of the gradients in an expression, in the order in which it has them."""
+    return [e.name] if e.kind == "gradient" else [n for a in e.args for n in _gradients_in(a)]

@@ -17,7 +17,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives
+from .docstrings import docstring
 from .errors import raise_all
+from .notation import Notation
 from .stubs import render_stubs
 from .wrappers import Wrapper, make_wrappers
 
@@ -202,10 +204,11 @@ def render(derivatives: Derivatives, package: Path | None = None) -> dict[str, s
     """The text of every generated file, by path within the package.
 
     Args:
-        package: the folder of the hand-written library; with it, type stubs are among the files.
+        package: the folder of the hand-written library; with it, type stubs are among the files, and docstrings
+            write out what short helpers do.
     """
     joined = [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
-    wrappers = make_all(joined)
+    wrappers = make_all(joined, Notation(*([package / "formulas"] if package is not None else [])))
     families = sorted({w.native.family for w in wrappers})
     files = {"__init__.py": _template("package.py.jinja", what="The generated library."),
              "functions/__init__.py": _template("package.py.jinja", what="Backward nodes, by family."),
@@ -224,13 +227,14 @@ def render(derivatives: Derivatives, package: Path | None = None) -> dict[str, s
     return files
 
 
-def make_all(joined: Sequence[DifferentiableFunction]) -> list[Wrapper]:
+def make_all(joined: Sequence[DifferentiableFunction], notation: Notation) -> list[Wrapper]:
     """The wrappers of all operators, in the order of the file."""
     counts: dict[str, int] = {}
     for f in joined:
         key = f.schema.name.name
         counts[key] = counts.get(key, 0) + 1
-    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts)) for f in joined]
+    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts), docstring(f, notation))
+                for f in joined]
     _check_unique(wrappers)
     return wrappers
 

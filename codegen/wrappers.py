@@ -722,12 +722,14 @@ def parser_signature(wrapper: Wrapper) -> str:
     return f"{wrapper.python_name}({', '.join(parts + tail)})"
 
 
-def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = ()) -> Wrapper:
+def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = (),
+                  doc: str = "") -> Wrapper:
     """The wrapper of an operator or of its in-place variant.
 
     Args:
         is_single: whether its Python name has only this overload.
         taken: the Python names of all operators; an overload must not be called like one of another name.
+        doc: its docstring.
     """
     native: NativeFunction = joined.function
     schema = joined.schema
@@ -750,7 +752,7 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collec
         function=function,
         python_name=name,
         kind=kind,
-        doc=str(schema),
+        doc=doc or str(schema),
         schema=schema,
         native=native,
         parameters=parameters,

@@ -77,7 +77,14 @@ log_sigmoid_forward_result = result_class("log_sigmoid_forward", ("output", "buf
 
 
 def relu(input, *, out=None):
-    """relu(Tensor self) -> Tensor"""
+    """relu(Tensor self) -> Tensor
+
+    ∂L/∂x = 0 if z ≤ 0, else g
+    dz = 0 if z ≤ 0, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    ReluBackward0, from the entry relu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -133,7 +140,10 @@ _RELU = GuardedOverload("relu", ((
 
 
 def relu_(input):
-    """relu_(Tensor(a!) self) -> Tensor(a!)"""
+    """relu_(Tensor(a!) self) -> Tensor(a!)
+
+    relu, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -180,7 +190,10 @@ _RELU_ = GuardedOverload("relu_", ((
 
 
 def relu6(input):
-    """relu6(Tensor self) -> Tensor"""
+    """relu6(Tensor self) -> Tensor
+
+    Made of other operators by composite.activation.relu6, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -197,7 +210,10 @@ _RELU6 = GuardedOverload("relu6", ((
 
 
 def relu6_(input):
-    """relu6_(Tensor(a!) self) -> Tensor(a!)"""
+    """relu6_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.activation.relu6_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -214,7 +230,14 @@ _RELU6_ = GuardedOverload("relu6_", ((
 
 
 def threshold(input, threshold, value, *, out=None):
-    """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
+
+    ∂L/∂x = 0 if x ≤ threshold, else g
+    dz = 0 if x ≤ threshold, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    ThresholdBackward0, from the entry threshold of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -277,7 +300,10 @@ _THRESHOLD = GuardedOverload("threshold", ((
 
 
 def threshold_(input, threshold, value):
-    """threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)"""
+    """threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)
+
+    threshold, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -334,7 +360,15 @@ _THRESHOLD_ = GuardedOverload("threshold_", ((
 
 
 def threshold_backward(grad_output, self, threshold):
-    """threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
+    """threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
+
+    ∂L/∂grad_output = 0 if x ≤ threshold, else g
+    ∂L/∂x = 0
+    dz = 0 if x ≤ threshold, else dgrad_output
+    where x = self, z = result, g = ∂L/∂z
+
+    ThresholdBackwardBackward0, from the entry threshold_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -396,7 +430,14 @@ _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
 
 
 def hardtanh(input, min_val=-1, max_val=1, *, out=None):
-    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+    """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
+
+    ∂L/∂x = g if (x > min_val and x < max_val), else 0
+    dz = dx if (x > min_val and x < max_val), else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    HardtanhBackward0, from the entry hardtanh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -457,7 +498,10 @@ _HARDTANH = GuardedOverload("hardtanh", ((
 
 
 def hardtanh_(input, min_val=-1, max_val=1):
-    """hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"""
+    """hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)
+
+    hardtanh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -515,7 +559,15 @@ _HARDTANH_ = GuardedOverload("hardtanh_", ((
 
 
 def hardtanh_backward(grad_output, self, min_val, max_val):
-    """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
+    """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
+
+    ∂L/∂grad_output = g if (x > min_val and x < max_val), else 0
+    ∂L/∂x = 0
+    dz = dgrad_output if (x > min_val and x < max_val), else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    HardtanhBackwardBackward0, from the entry hardtanh_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -573,7 +625,14 @@ _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
 
 
 def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
-    """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
+    """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
+
+    ∂L/∂x = elu_backward(g, α, scale, input_scale, False, x)
+    dz = elu_backward(dx*, α, scale, input_scale, False, x)*
+    where x = self, z = result, g = ∂L/∂z
+
+    EluBackward0, from the entry elu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -635,7 +694,14 @@ _ELU = GuardedOverload("elu", ((
 
 
 def elu_(input, alpha=1, scale=1, input_scale=1):
-    """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)"""
+    """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)
+
+    ∂L/∂x = elu_backward(g, α, scale, input_scale, True, z)
+    dz = elu_backward(dx, α, scale, input_scale, True, z)
+    where x = self, z = result, g = ∂L/∂z
+
+    EluBackward1, from the entry elu_ of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -691,7 +757,15 @@ _ELU_ = GuardedOverload("elu_", ((
 
 
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
+    """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
+
+    ∂L/∂grad_output = elu_backward(g, α, scale, input_scale, is_result, self_or_result)
+    ∂L/∂self_or_result = g · grad_output · ((0 if self_or_result > 0, else input_scale) if is_result, 0 if self_or_result > 0, else exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale)
+    dz = elu_backward(dgrad_output, α, scale, input_scale, is_result, self_or_result) + dself_or_result · grad_output · ((0 if self_or_result > 0, else input_scale) if is_result, 0 if self_or_result > 0, else exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale)
+    where z = result, g = ∂L/∂z
+
+    EluBackwardBackward0, from the entry elu_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_or_result_ = grad_output._array, self_or_result._array
     except AttributeError:
@@ -758,7 +832,10 @@ _ELU_BACKWARD = GuardedOverload("elu_backward", ((
 
 
 def selu(input):
-    """selu(Tensor self) -> Tensor"""
+    """selu(Tensor self) -> Tensor
+
+    Made of other operators by composite.activation.selu, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -775,7 +852,10 @@ _SELU = GuardedOverload("selu", ((
 
 
 def selu_(input):
-    """selu_(Tensor(a!) self) -> Tensor(a!)"""
+    """selu_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.activation.selu_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -792,7 +872,14 @@ _SELU_ = GuardedOverload("selu_", ((
 
 
 def celu(input, alpha=1.0, *, out=None):
-    """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
+    """celu(Tensor self, Scalar alpha=1.0) -> Tensor
+
+    ∂L/∂x = elu_backward(g, α, 1, 1 / α, False, x)
+    dz = elu_backward(dx*, α, 1, 1 / α, False, x)*
+    where x = self, z = result, g = ∂L/∂z
+
+    CeluBackward0, from the entry celu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -852,7 +939,14 @@ _CELU = GuardedOverload("celu", ((
 
 
 def celu_(input, alpha=1.0):
-    """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)"""
+    """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)
+
+    ∂L/∂x = elu_backward(g, α, 1, 1 / α, True, z)
+    dz = elu_backward(dx, α, 1, 1 / α, True, z)
+    where x = self, z = result, g = ∂L/∂z
+
+    CeluBackward1, from the entry celu_ of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -906,7 +1000,14 @@ _CELU_ = GuardedOverload("celu_", ((
 
 
 def leaky_relu(input, negative_slope=0.01, *, out=None):
-    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
+    """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
+
+    ∂L/∂x = g if x > 0, else negative_slope · g
+    dz = dx if x > 0, else negative_slope · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    LeakyReluBackward0, from the entry leaky_relu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -966,7 +1067,14 @@ _LEAKY_RELU = GuardedOverload("leaky_relu", ((
 
 
 def leaky_relu_(input, negative_slope=0.01):
-    """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"""
+    """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)
+
+    ∂L/∂x = g if z > 0, else negative_slope · g
+    dz = dx if z > 0, else negative_slope · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    LeakyReluBackward1, from the entry leaky_relu_ of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1020,7 +1128,15 @@ _LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
 
 
 def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
-    """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
+    """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
+
+    ∂L/∂grad_output = g if x > 0, else negative_slope · g
+    ∂L/∂x = 0
+    dz = dgrad_output if x > 0, else negative_slope · dgrad_output
+    where x = self, z = result, g = ∂L/∂z
+
+    LeakyReluBackwardBackward0, from the entry leaky_relu_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -1078,7 +1194,10 @@ _LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", ((
 
 
 def prelu(input, weight):
-    """prelu(Tensor self, Tensor weight) -> Tensor"""
+    """prelu(Tensor self, Tensor weight) -> Tensor
+
+    Made of other operators by composite.activation.prelu, and differentiable through them.
+    """
     try:
         self_, weight_ = input._array, weight._array
     except AttributeError:
@@ -1095,7 +1214,14 @@ _PRELU = GuardedOverload("prelu", ((
 
 
 def _prelu_kernel(input, weight):
-    """_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
+    """_prelu_kernel(Tensor self, Tensor weight) -> Tensor
+
+    (∂L/∂x, ∂L/∂weight) = _prelu_kernel_backward(g, x, weight)
+    dz = dx if x ≥ 0, else weight · dx + dweight · x
+    where x = self, z = result, g = ∂L/∂z
+
+    PreluKernelBackward0, from the entry _prelu_kernel of derivatives.yaml.
+    """
     try:
         self_, weight_ = input._array, weight._array
     except AttributeError:
@@ -1155,7 +1281,17 @@ __PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
 
 
 def _prelu_kernel_backward(grad_output, self, weight):
-    """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
+    """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)
+
+    ∂L/∂grad_output = g₀ if x ≥ 0, else g₀ · weight + g₁ · x
+    ∂L/∂x = 0 if x ≥ 0, else grad_output · g₁
+    ∂L/∂weight = 0 if x ≥ 0, else grad_output · g₀
+    dz₀ = dgrad_output if x ≥ 0, else dgrad_output · weight + grad_output · dweight
+    dz₁ = 0 if x ≥ 0, else grad_output · dx + dgrad_output · x
+    where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
+
+    PreluKernelBackwardBackward0, from the entry _prelu_kernel_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, weight_ = grad_output._array, self._array, weight._array
     except AttributeError:
@@ -1221,7 +1357,14 @@ __PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
 
 
 def hardsigmoid(input, *, out=None):
-    """hardsigmoid(Tensor self) -> Tensor"""
+    """hardsigmoid(Tensor self) -> Tensor
+
+    ∂L/∂x = g / 6 if (x > −3 and x < 3), else 0
+    dz = dx / 6 if (x > −3 and x < 3), else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    HardsigmoidBackward0, from the entry hardsigmoid of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1278,7 +1421,10 @@ _HARDSIGMOID = GuardedOverload("hardsigmoid", ((
 
 
 def hardsigmoid_(input):
-    """hardsigmoid_(Tensor(a!) self) -> Tensor(a!)"""
+    """hardsigmoid_(Tensor(a!) self) -> Tensor(a!)
+
+    hardsigmoid, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1332,7 +1478,15 @@ _HARDSIGMOID_ = GuardedOverload("hardsigmoid_", ((
 
 
 def hardsigmoid_backward(grad_output, self):
-    """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = g / 6 if (x > −3 and x < 3), else 0
+    ∂L/∂x = 0
+    dz = dgrad_output / 6 if (x > −3 and x < 3), else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    HardsigmoidBackwardBackward0, from the entry hardsigmoid_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -1386,7 +1540,14 @@ _HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
 
 
 def hardswish(input, *, out=None):
-    """hardswish(Tensor self) -> Tensor"""
+    """hardswish(Tensor self) -> Tensor
+
+    ∂L/∂x = hardswish_backward(g, x)
+    dz = hardswish_backward(dx*, x)*
+    where x = self, z = result, g = ∂L/∂z
+
+    HardswishBackward0, from the entry hardswish of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1440,7 +1601,10 @@ _HARDSWISH = GuardedOverload("hardswish", ((
 
 
 def hardswish_(input):
-    """hardswish_(Tensor(a!) self) -> Tensor(a!)"""
+    """hardswish_(Tensor(a!) self) -> Tensor(a!)
+
+    hardswish, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1490,7 +1654,15 @@ _HARDSWISH_ = GuardedOverload("hardswish_", ((
 
 
 def hardswish_backward(grad_output, self):
-    """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = hardswish_backward(g, x)
+    ∂L/∂x = g · grad_output / 3 if (x > −3 and x < 3), else 0
+    dz = hardswish_backward(dgrad_output, x) + (dx · grad_output / 3 if (x > −3 and x < 3), else 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    HardswishBackwardBackward0, from the entry hardswish_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -1551,7 +1723,14 @@ _HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", ((
 
 
 def hardshrink(input, lambd=0.5, *, out=None):
-    """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+
+    ∂L/∂x = 0 if |x| ≤ λ, else g
+    dz = 0 if |x| ≤ λ, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    HardshrinkBackward0, from the entry hardshrink of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1611,7 +1790,15 @@ _HARDSHRINK = GuardedOverload("hardshrink", ((
 
 
 def hardshrink_backward(grad_out, self, lambd):
-    """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
+    """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor
+
+    ∂L/∂grad_out = 0 if |x| ≤ λ, else g
+    ∂L/∂x = 0
+    dz = 0 if |x| ≤ λ, else dgrad_out
+    where x = self, z = result, g = ∂L/∂z
+
+    HardshrinkBackwardBackward0, from the entry hardshrink_backward of derivatives.yaml.
+    """
     try:
         grad_out_, self_ = grad_out._array, self._array
     except AttributeError:
@@ -1668,7 +1855,14 @@ _HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
 
 
 def softshrink(input, lambd=0.5, *, out=None):
-    """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+
+    ∂L/∂x = 0 if |x| ≤ λ, else g
+    dz = 0 if |x| ≤ λ, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftshrinkBackward0, from the entry softshrink of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1728,7 +1922,15 @@ _SOFTSHRINK = GuardedOverload("softshrink", ((
 
 
 def softshrink_backward(grad_output, self, lambd):
-    """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
+    """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor
+
+    ∂L/∂grad_output = 0 if |x| ≤ λ, else g
+    ∂L/∂x = 0
+    dz = 0 if |x| ≤ λ, else dgrad_output
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftshrinkBackwardBackward0, from the entry softshrink_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -1785,7 +1987,14 @@ _SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", ((
 
 
 def gelu(input, *, approximate='none', out=None):
-    """gelu(Tensor self, *, str approximate='none') -> Tensor"""
+    """gelu(Tensor self, *, str approximate='none') -> Tensor
+
+    ∂L/∂x = gelu_backward(g, x, approximate = approximate)
+    dz = gelu_backward(dx*, x, approximate = approximate)*
+    where x = self, z = result, g = ∂L/∂z
+
+    GeluBackward0, from the entry gelu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1845,7 +2054,10 @@ _GELU = GuardedOverload("gelu", ((
 
 
 def gelu_(input, *, approximate='none'):
-    """gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)"""
+    """gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)
+
+    gelu, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1902,7 +2114,16 @@ _GELU_ = GuardedOverload("gelu_", ((
 
 
 def gelu_backward(grad_output, self, *, approximate='none'):
-    """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor"""
+    """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor
+
+    ∂L/∂grad_output = gelu_backward(g, x, approximate = approximate)
+    ∂L/∂x = g · grad_output · gelu_second(x, approximate)
+    dz = gelu_backward(dgrad_output, x, approximate = approximate) + dx · grad_output · gelu_second(x, approximate)
+    where x = self, z = result, g = ∂L/∂z
+    gelu_second: Of x * Phi(x): phi(x) * (2 - x * x), with the normal density phi.
+
+    GeluBackwardBackward0, from the entry gelu_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -1971,7 +2192,14 @@ _GELU_BACKWARD = GuardedOverload("gelu_backward", ((
 
 
 def silu(input, *, out=None):
-    """silu(Tensor self) -> Tensor"""
+    """silu(Tensor self) -> Tensor
+
+    ∂L/∂x = g · σ(x) · (1 + x · (1 − σ(x)))
+    dz = dx · σ(x) · (1 + x · (1 − σ(x)))
+    where x = self, z = result, g = ∂L/∂z
+
+    SiluBackward0, from the entry silu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2028,7 +2256,10 @@ _SILU = GuardedOverload("silu", ((
 
 
 def silu_(input):
-    """silu_(Tensor(a!) self) -> Tensor(a!)"""
+    """silu_(Tensor(a!) self) -> Tensor(a!)
+
+    silu, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2082,7 +2313,15 @@ _SILU_ = GuardedOverload("silu_", ((
 
 
 def silu_backward(grad_output, self):
-    """silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """silu_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = g · σ(x*) · (1 + x* · (1 − σ(x*)))
+    ∂L/∂x = g · grad_output* · σ(x*)* · (1 − σ(x*))* · (2 + x · (1 − 2 · σ(x*))*)
+    dz = dgrad_output · σ(x) · (1 + x · (1 − σ(x))) + dx* · grad_output · σ(x*) · (1 − σ(x*)) · (2 + x* · (1 − 2 · σ(x*)))
+    where x = self, z = result, g = ∂L/∂z
+
+    SiluBackwardBackward0, from the entry silu_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -2148,7 +2387,14 @@ _SILU_BACKWARD = GuardedOverload("silu_backward", ((
 
 
 def mish(input, *, out=None):
-    """mish(Tensor self) -> Tensor"""
+    """mish(Tensor self) -> Tensor
+
+    ∂L/∂x = mish_backward(g, x)
+    dz = mish_backward(dx*, x)*
+    where x = self, z = result, g = ∂L/∂z
+
+    MishBackward0, from the entry mish of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2205,7 +2451,10 @@ _MISH = GuardedOverload("mish", ((
 
 
 def mish_(input):
-    """mish_(Tensor(a!) self) -> Tensor(a!)"""
+    """mish_(Tensor(a!) self) -> Tensor(a!)
+
+    mish, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2259,7 +2508,15 @@ _MISH_ = GuardedOverload("mish_", ((
 
 
 def mish_backward(grad_output, self):
-    """mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """mish_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = mish_backward(g, x)
+    ∂L/∂x = g · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
+    dz = mish_backward(dgrad_output, x) + dx · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
+    where x = self, z = result, g = ∂L/∂z
+
+    MishBackwardBackward0, from the entry mish_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -2320,7 +2577,14 @@ _MISH_BACKWARD = GuardedOverload("mish_backward", ((
 
 
 def softplus(input, beta=1, threshold=20, *, out=None):
-    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
+    """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
+
+    ∂L/∂x = softplus_backward(g, x, β, threshold)
+    dz = softplus_backward(dx*, x, β, threshold)*
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftplusBackward0, from the entry softplus of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2381,7 +2645,15 @@ _SOFTPLUS = GuardedOverload("softplus", ((
 
 
 def softplus_backward(grad_output, self, beta, threshold):
-    """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
+    """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
+
+    ∂L/∂grad_output = softplus_backward(g, x, β, threshold)
+    ∂L/∂x = g · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
+    dz = softplus_backward(dgrad_output, x, β, threshold) + dx · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftplusBackwardBackward0, from the entry softplus_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -2446,7 +2718,10 @@ _SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", ((
 
 
 def log_sigmoid(input, *, out=None):
-    """log_sigmoid(Tensor self) -> Tensor"""
+    """log_sigmoid(Tensor self) -> Tensor
+
+    Made of other operators by composite.activation.log_sigmoid, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2465,7 +2740,14 @@ _LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
 
 
 def log_sigmoid_forward(input):
-    """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
+    """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
+
+    ∂L/∂x = g · (1 − σ(x))
+    doutput = dx · (1 − σ(x))
+    where x = self, g = ∂L/∂output
+
+    LogSigmoidBackward0, from the entry log_sigmoid_forward of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2514,7 +2796,15 @@ _LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
 
 
 def log_sigmoid_backward(grad_output, self, buffer):
-    """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
+    """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
+
+    ∂L/∂grad_output = g · (1 − σ(x))
+    ∂L/∂x = −g · grad_output · σ(x) · (1 − σ(x))
+    dz = dgrad_output · (1 − σ(x)) − dx · grad_output · σ(x) · (1 − σ(x))
+    where x = self, z = result, g = ∂L/∂z
+
+    LogSigmoidBackwardBackward0, from the entry log_sigmoid_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, buffer_ = grad_output._array, self._array, buffer._array
     except AttributeError:
@@ -2577,7 +2867,15 @@ _LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", ((
 
 
 def glu(input, dim, *, out=None):
-    """glu(Tensor self, int dim=-1) -> Tensor"""
+    """glu(Tensor self, int dim=-1) -> Tensor
+
+    ∂L/∂x = glu_backward(g, x, dim)
+    dz = glu_jvp(dx, x, dim)
+    where x = self, z = result, g = ∂L/∂z
+    glu_jvp: The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too.
+
+    GluBackward0, from the entry glu of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(glu, (input, dim), out)
@@ -2621,7 +2919,17 @@ def glu(input, dim, *, out=None):
 
 
 def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
-    """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor"""
+    """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
+
+    ∂L/∂grad_output = glu_jvp(g, x, dim)
+    ∂L/∂x = glu_double_backward(g, grad_output, x, dim)
+    dz = glu_backward(dgrad_output, x, dim) + glu_double_backward(dx, grad_output, x, dim)
+    where x = self, z = result, g = ∂L/∂z
+    glu_jvp: The tangent of a * s: s * a_t + a * s * (1 - s) * b_t. It is the adjoint of glu_backward, too.
+    glu_double_backward: The tangent of glu_backward for x, which is symmetric, so its adjoint too.
+
+    GluBackwardBackward0, from the entry glu_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -2685,14 +2993,24 @@ _GLU_BACKWARD = GuardedOverload("glu_backward", ((
 
 
 def softmax_int(input, dim, dtype, *, out=None):
-    """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.activation.softmax, and differentiable through them.
+    """
     if out is not None:
         return write_out(softmax_int, (input, dim, dtype), out)
     return composite_activation.softmax(input, dim, dtype)
 
 
 def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
-    """_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
+    """_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+
+    ∂L/∂x = z · (g − Σ_dim (g · z))
+    dz = z · (dx − Σ_dim (z · dx))
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftmaxBackward0, from the entry _softmax of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2749,7 +3067,15 @@ __SOFTMAX = GuardedOverload("_softmax", ((
 
 
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
-    """_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
+    """_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+
+    ∂L/∂grad_output = output · (g − Σ_dim (g · output))
+    ∂L/∂output = (grad_output − Σ_dim (grad_output · output)) · g − grad_output · Σ_dim (output · g)
+    dz = doutput · (grad_output − Σ_dim (grad_output · output)) + output · (dgrad_output − Σ_dim (dgrad_output · output + grad_output · doutput))
+    where z = result, g = ∂L/∂z
+
+    SoftmaxBackwardDataBackward0, from the entry _softmax_backward_data of derivatives.yaml.
+    """
     grad_output_, output_ = grad_output._array, output._array
     result_ = kernels_activation.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
@@ -2802,7 +3128,14 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
 
 
 def _safe_softmax(input, dim, dtype):
-    """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = z · (g − Σ_dim (g · z))
+    dz = z · (dx − Σ_dim (z · dx))
+    where x = self, z = result, g = ∂L/∂z
+
+    SafeSoftmaxBackward0, from the entry _safe_softmax of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_activation.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
@@ -2845,14 +3178,24 @@ def _safe_softmax(input, dim, dtype):
 
 
 def log_softmax_int(input, dim, dtype, *, out=None):
-    """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.activation.log_softmax, and differentiable through them.
+    """
     if out is not None:
         return write_out(log_softmax_int, (input, dim, dtype), out)
     return composite_activation.log_softmax(input, dim, dtype)
 
 
 def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
-    """_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
+    """_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
+
+    ∂L/∂x = g − exp(z) · Σ_dim g
+    dz = dx − Σ_dim (exp(z) · dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    LogSoftmaxBackward0, from the entry _log_softmax of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2909,7 +3252,15 @@ __LOG_SOFTMAX = GuardedOverload("_log_softmax", ((
 
 
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
-    """_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
+    """_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor
+
+    ∂L/∂grad_output = g − Σ_dim (g · exp(output))
+    ∂L/∂output = −Σ_dim grad_output · exp(output) · g
+    dz = dgrad_output − exp(output) · (doutput · Σ_dim grad_output + Σ_dim dgrad_output)
+    where z = result, g = ∂L/∂z
+
+    LogSoftmaxBackwardDataBackward0, from the entry _log_softmax_backward_data of derivatives.yaml.
+    """
     grad_output_, output_ = grad_output._array, output._array
     result_ = kernels_activation.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
@@ -2961,10 +3312,16 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
 
 
 def special_softmax(input, dim, dtype):
-    """special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
+    """special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.activation.softmax, and differentiable through them.
+    """
     return composite_activation.softmax(input, dim, dtype)
 
 
 def special_log_softmax(input, dim, dtype):
-    """special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    """special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.activation.log_softmax, and differentiable through them.
+    """
     return composite_activation.log_softmax(input, dim, dtype)

@@ -44,7 +44,15 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def complex(real, imag, *, out=None):
-    """complex(Tensor real, Tensor imag) -> Tensor"""
+    """complex(Tensor real, Tensor imag) -> Tensor
+
+    ∂L/∂real = Re(g)
+    ∂L/∂imag = Im(g)
+    dz = complex(dreal, dimag)
+    where z = result, g = ∂L/∂z
+
+    ComplexBackward0, from the entry complex of derivatives.yaml.
+    """
     try:
         real_, imag_ = real._array, imag._array
     except AttributeError:
@@ -105,7 +113,15 @@ _COMPLEX = GuardedOverload("complex", ((
 
 
 def polar(abs, angle, *, out=None):
-    """polar(Tensor abs, Tensor angle) -> Tensor"""
+    """polar(Tensor abs, Tensor angle) -> Tensor
+
+    ∂L/∂abs = Re(g* · sgn(z))
+    ∂L/∂angle = Re(i · g* · z)
+    dz = complex(dabs · cos(angle) − abs · dangle · sin(angle), dabs · sin(angle) + abs · dangle · cos(angle))
+    where z = result, g = ∂L/∂z
+
+    PolarBackward0, from the entry polar of derivatives.yaml.
+    """
     try:
         abs_, angle_ = abs._array, angle._array
     except AttributeError:
@@ -169,7 +185,15 @@ _POLAR = GuardedOverload("polar", ((
 
 
 def angle(input, *, out=None):
-    """angle(Tensor self) -> Tensor"""
+    """angle(Tensor self) -> Tensor
+
+    ∂L/∂x = angle_backward(g, x)
+    dz = (nan if x is NaN, else 0) if not x is complex, 0 if x = 0, else (Re(x) · Im(dx) − Im(x) · Re(dx)) / (Re(x)² + Im(x)²)
+    where x = self, z = result, g = ∂L/∂z
+    angle_backward: d arg(z) = Im(dz / z) = (x dy - y dx) / |z|^2; 0 at 0 and for real numbers.
+
+    AngleBackward0, from the entry angle of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -226,7 +250,10 @@ _ANGLE = GuardedOverload("angle", ((
 
 
 def conj(input):
-    """conj(Tensor(a) self) -> Tensor(a)"""
+    """conj(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.complex.conj, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -243,7 +270,14 @@ _CONJ = GuardedOverload("conj", ((
 
 
 def _conj(input):
-    """_conj(Tensor self) -> Tensor"""
+    """_conj(Tensor self) -> Tensor
+
+    ∂L/∂x = g*
+    dz = dx*
+    where x = self, z = result, g = ∂L/∂z
+
+    ConjBackward0, from the entry _conj of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -296,7 +330,10 @@ __CONJ = GuardedOverload("_conj", ((
 
 
 def conj_physical(input, *, out=None):
-    """conj_physical(Tensor self) -> Tensor"""
+    """conj_physical(Tensor self) -> Tensor
+
+    Made of other operators by composite.complex.conj_physical, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -315,7 +352,14 @@ _CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
 
 
 def _conj_physical(input, *, out=None):
-    """_conj_physical(Tensor self) -> Tensor"""
+    """_conj_physical(Tensor self) -> Tensor
+
+    ∂L/∂x = g*
+    dz = dx*
+    where x = self, z = result, g = ∂L/∂z
+
+    ConjPhysicalBackward0, from the entry _conj_physical of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -370,7 +414,14 @@ __CONJ_PHYSICAL = GuardedOverload("_conj_physical", ((
 
 
 def conj_physical_(input):
-    """conj_physical_(Tensor(a!) self) -> Tensor(a!)"""
+    """conj_physical_(Tensor(a!) self) -> Tensor(a!)
+
+    ∂L/∂x = g*
+    dz = dx*
+    where x = self, z = result, g = ∂L/∂z
+
+    ConjPhysicalBackward1, from the entry conj_physical_ of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -420,7 +471,10 @@ _CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
 
 
 def resolve_conj(input):
-    """resolve_conj(Tensor(a) self) -> Tensor(a)"""
+    """resolve_conj(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.complex.itself, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -437,7 +491,10 @@ _RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
 
 
 def resolve_neg(input):
-    """resolve_neg(Tensor(a) self) -> Tensor(a)"""
+    """resolve_neg(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.complex.itself, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -454,7 +511,10 @@ _RESOLVE_NEG = GuardedOverload("resolve_neg", ((
 
 
 def real(input):
-    """real(Tensor(a) self) -> Tensor(a)"""
+    """real(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.complex.real, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -471,7 +531,10 @@ _REAL = GuardedOverload("real", ((
 
 
 def imag(input):
-    """imag(Tensor(a) self) -> Tensor(a)"""
+    """imag(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.complex.imag, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -488,7 +551,14 @@ _IMAG = GuardedOverload("imag", ((
 
 
 def view_as_real(input):
-    """view_as_real(Tensor(a) self) -> Tensor(a)"""
+    """view_as_real(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = view_as_complex(g)
+    dz = view_as_real(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewAsRealBackward0, from the entry view_as_real of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -536,7 +606,14 @@ _VIEW_AS_REAL = GuardedOverload("view_as_real", ((
 
 
 def view_as_complex(input):
-    """view_as_complex(Tensor(a) self) -> Tensor(a)"""
+    """view_as_complex(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = view_as_real(g)
+    dz = view_as_complex(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewAsComplexBackward0, from the entry view_as_complex of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:

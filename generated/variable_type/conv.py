@@ -40,7 +40,15 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor"""
+    """convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = convolution_backward(g, x, weight, None if bias = None, else shape(bias), stride, padding, dilation, transposed, output_padding, groups)
+    dz = convolution_jvp(x, dx, weight, dweight, dbias, stride, padding, dilation, transposed, output_padding, groups)
+    where x = input, z = result, g = ∂L/∂z
+    convolution_jvp: c(x', w) + c(x, w') + b'.
+
+    ConvolutionBackward0, from the entry convolution of derivatives.yaml.
+    """
     input_, weight_, bias_ = input._array, weight._array, None if bias is None else bias._array
     result_ = kernels_conv.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
     if result_.__class__ is not ndarray:
@@ -101,7 +109,16 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
-    """convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    """convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂grad_output, ∂L/∂x, ∂L/∂weight) = convolution_double_backward(g₀, g₁, g₂, grad_output, x, weight, stride, padding, dilation, transposed, output_padding, groups)
+    (dz₀, dz₁, dz₂) = convolution_backward_jvp(grad_output, dgrad_output, x, dx, weight, dweight, stride, padding, dilation, transposed, output_padding, groups, output_mask)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁, g₂ = ∂L/∂z₂
+    convolution_double_backward: Gradients of convolution_backward for cotangents of its three results: c(ggI, w) + c(x, ggW) + ggb for g, I(g, ggW) for x, W(g, ggI) for w.
+    convolution_backward_jvp: I(g', w) + I(g, w'), W(g', x) + W(g, x') and the sum of g' over all but the channels.
+
+    ConvolutionBackwardBackward0, from the entry convolution_backward of derivatives.yaml.
+    """
     grad_output_, input_, weight_ = grad_output._array, input._array, weight._array
     result0_, result1_, result2_ = kernels_conv.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -166,52 +183,86 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
 
 
 def conv1d(input, weight, bias, stride, padding, dilation, groups):
-    """conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor"""
+    """conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv1d, and differentiable through them.
+    """
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
-    """conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding="valid", int[1] dilation=1, int groups=1) -> Tensor"""
+    """conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding="valid", int[1] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv1d, and differentiable through them.
+    """
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(input, weight, bias, stride, padding, dilation, groups):
-    """conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor"""
+    """conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv2d, and differentiable through them.
+    """
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
-    """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding="valid", int[2] dilation=1, int groups=1) -> Tensor"""
+    """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding="valid", int[2] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv2d, and differentiable through them.
+    """
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(input, weight, bias, stride, padding, dilation, groups):
-    """conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor"""
+    """conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv3d, and differentiable through them.
+    """
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d_padding(input, weight, bias, stride, padding, dilation, groups):
-    """conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor"""
+    """conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor
+
+    Made of other operators by composite.conv.conv3d, and differentiable through them.
+    """
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor"""
+    """conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor
+
+    Made of other operators by composite.conv.conv_transpose1d, and differentiable through them.
+    """
     return composite_conv.conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d_input(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor"""
+    """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor
+
+    Made of other operators by composite.conv.conv_transpose2d, and differentiable through them.
+    """
     return composite_conv.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d_input(input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor"""
+    """conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor
+
+    Made of other operators by composite.conv.conv_transpose3d, and differentiable through them.
+    """
     return composite_conv.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def im2col(input, kernel_size, dilation, padding, stride):
-    """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
+
+    ∂L/∂x = col2im(g, shape(x)[−2:], kernel_size, dilation, padding, stride)
+    dz = im2col(dx, kernel_size, dilation, padding, stride)
+    where x = self, z = result, g = ∂L/∂z
+
+    Im2ColBackward0, from the entry im2col of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_conv.im2col(self_, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:
@@ -255,7 +306,14 @@ def im2col(input, kernel_size, dilation, padding, stride):
 
 
 def col2im(input, output_size, kernel_size, dilation, padding, stride):
-    """col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    """col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
+
+    ∂L/∂x = im2col(g, kernel_size, dilation, padding, stride)
+    dz = col2im(dx, output_size, kernel_size, dilation, padding, stride)
+    where x = self, z = result, g = ∂L/∂z
+
+    Col2ImBackward0, from the entry col2im of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_conv.col2im(self_, output_size, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:

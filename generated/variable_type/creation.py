@@ -187,7 +187,10 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
 
 
 def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -209,7 +212,10 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
 
 def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -231,7 +237,10 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
 
 
 def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -253,7 +262,10 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
 
 def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -275,7 +287,10 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
 
 
 def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False):
-    """new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     if device is not None:
         check_device(device)
@@ -297,7 +312,10 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
 
 
 def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False):
-    """new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     if device is not None:
         check_device(device)
@@ -319,7 +337,10 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
 
 
 def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False):
-    """new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     if device is not None:
         check_device(device)
@@ -341,7 +362,10 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
 
 
 def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, requires_grad=False):
-    """new_empty_strided(Tensor self, int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """new_empty_strided(Tensor self, int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     if device is not None:
         check_device(device)
@@ -363,7 +387,10 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
 
 
 def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires_grad=False):
-    """new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     if device is not None:
         check_device(device)
@@ -523,7 +550,10 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
 
 
 def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     start_, end_ = start._array, end._array
     if out is not None:
         return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
@@ -547,7 +577,10 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
 
 
 def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     start_ = start._array
     if out is not None:
         return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
@@ -571,7 +604,10 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
 
 
 def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     end_ = end._array
     if out is not None:
         return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
@@ -618,7 +654,10 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
 
 
 def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     start_, end_ = start._array, end._array
     if out is not None:
         return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
@@ -642,7 +681,10 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
 
 
 def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     start_ = start._array
     if out is not None:
         return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
@@ -666,7 +708,10 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
 
 
 def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
-    """logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    """logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     end_ = end._array
     if out is not None:
         return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)

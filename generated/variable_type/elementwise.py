@@ -133,7 +133,16 @@ frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 
 
 def add(input, other, *, alpha=1, out=None):
-    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+    z = x + y · α
+    ∂L/∂x = g
+    ∂L/∂y = g · α*
+    dz = dx + dy · α
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    AddBackward0, from the entry add.Tensor of derivatives.yaml.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -203,7 +212,10 @@ _ADD_TENSOR = GuardedOverload("add", ((
 
 
 def add_(input, other, *, alpha=1):
-    """add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
+    """add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
+
+    add.Tensor, written into self; see there for the derivative.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -273,7 +285,16 @@ _ADD__TENSOR = GuardedOverload("add_", ((
 
 
 def sub(input, other, *, alpha=1, out=None):
-    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+    z = x − y · α
+    ∂L/∂x = g
+    ∂L/∂y = −g · α*
+    dz = dx − dy · α
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SubBackward0, from the entry sub.Tensor of derivatives.yaml.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -343,7 +364,10 @@ _SUB_TENSOR = GuardedOverload("sub", ((
 
 
 def sub_(input, other, *, alpha=1):
-    """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
+    """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
+
+    sub.Tensor, written into self; see there for the derivative.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -413,7 +437,16 @@ _SUB__TENSOR = GuardedOverload("sub_", ((
 
 
 def rsub_Tensor(input, other, alpha, *, out=None):
-    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+    z = y − x · α
+    ∂L/∂x = −g · α*
+    ∂L/∂y = g
+    dz = dy − dx · α
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    RsubBackward0, from the entry rsub.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(rsub_Tensor, (input, other, alpha), out)
@@ -466,7 +499,14 @@ def rsub_Tensor(input, other, alpha, *, out=None):
 
 
 def rsub_Scalar(input, other, alpha, *, out=None):
-    """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = −g · α*
+    dz = −dx · α
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    RsubBackward1, from the entry rsub.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(rsub_Scalar, (input, other, alpha), out)
@@ -511,7 +551,16 @@ def rsub_Scalar(input, other, alpha, *, out=None):
 
 
 def mul(input, other, *, out=None):
-    """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """mul.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = x · y
+    ∂L/∂x = g · y*
+    ∂L/∂y = g · x*
+    dz = dy · x + dx · y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    MulBackward0, from the entry mul.Tensor of derivatives.yaml.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -584,7 +633,10 @@ _MUL_TENSOR = GuardedOverload("mul", ((
 
 
 def mul_(input, other):
-    """mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    mul.Tensor, written into self; see there for the derivative.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -659,7 +711,16 @@ _MUL__TENSOR = GuardedOverload("mul_", ((
 
 
 def div_Tensor(input, other, *, out=None):
-    """div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """div.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = x / y
+    ∂L/∂x = g / y*
+    ∂L/∂y = −g · (x / y²)*
+    dz = (dx − dy · z) / y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    DivBackward0, from the entry div.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(div_Tensor, (input, other), out)
@@ -715,7 +776,10 @@ def div_Tensor(input, other, *, out=None):
 
 
 def div__Tensor(input, other):
-    """div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    div.Tensor, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -773,7 +837,14 @@ def div__Tensor(input, other):
 
 
 def div_Scalar(input, other, *, out=None):
-    """div.Scalar(Tensor self, Scalar other) -> Tensor"""
+    """div.Scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = g / y*
+    dz = dx / y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    DivBackward1, from the entry div.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(div_Scalar, (input, other), out)
@@ -820,7 +891,10 @@ def div_Scalar(input, other, *, out=None):
 
 
 def div__Scalar(input, other):
-    """div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    """div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    div.Scalar, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -863,7 +937,15 @@ def div__Scalar(input, other):
 
 
 def div_Tensor_mode(input, other, rounding_mode, *, out=None):
-    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
+
+    ∂L/∂x = g / y* if rounding_mode = None, else 0
+    ∂L/∂y = −g · (x / y²)* if rounding_mode = None, else 0
+    dz = dx / y − dy · x / y / y if rounding_mode = None, else 0
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    DivBackward2, from the entry div.Tensor_mode of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
@@ -921,7 +1003,10 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
 
 
 def div__Tensor_mode(input, other, rounding_mode):
-    """div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)"""
+    """div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)
+
+    div.Tensor_mode, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -977,7 +1062,14 @@ def div__Tensor_mode(input, other, rounding_mode):
 
 
 def div_Scalar_mode(input, other, rounding_mode, *, out=None):
-    """div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    """div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
+
+    ∂L/∂x = g / y* if rounding_mode = None, else 0
+    dz = dx / y if rounding_mode = None, else 0
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    DivBackward3, from the entry div.Scalar_mode of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
@@ -1025,7 +1117,10 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
 
 
 def div__Scalar_mode(input, other, rounding_mode):
-    """div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)"""
+    """div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)
+
+    div.Scalar_mode, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -1069,7 +1164,10 @@ def div__Scalar_mode(input, other, rounding_mode):
 
 
 def floor_divide(input, other, *, out=None):
-    """floor_divide(Tensor self, Tensor other) -> Tensor"""
+    """floor_divide(Tensor self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -1109,7 +1207,10 @@ _FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
 
 
 def floor_divide_(self, other):
-    """floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -1140,7 +1241,14 @@ _FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
 
 
 def remainder_Scalar(input, other, *, out=None):
-    """remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
+    """remainder.Scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    RemainderBackward0, from the entry remainder.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(remainder_Scalar, (input, other), out)
@@ -1186,7 +1294,10 @@ def remainder_Scalar(input, other, *, out=None):
 
 
 def remainder__Scalar(input, other):
-    """remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    """remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    remainder.Scalar, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -1228,7 +1339,15 @@ def remainder__Scalar(input, other):
 
 
 def remainder_Tensor(input, other, *, out=None):
-    """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """remainder.Tensor(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂y = −g · ⌊x / y⌋
+    dz = dx − dy · ⌊x / y⌋
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    RemainderBackward1, from the entry remainder.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(remainder_Tensor, (input, other), out)
@@ -1285,7 +1404,10 @@ def remainder_Tensor(input, other, *, out=None):
 
 
 def remainder__Tensor(input, other):
-    """remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    remainder.Tensor, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -1340,7 +1462,10 @@ def remainder__Tensor(input, other):
 
 
 def remainder_Scalar_Tensor(input, other, *, out=None):
-    """remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(remainder_Scalar_Tensor, (input, other), out)
@@ -1365,7 +1490,14 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
 
 
 def fmod_Scalar(input, other, *, out=None):
-    """fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
+    """fmod.Scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    FmodBackward0, from the entry fmod.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(fmod_Scalar, (input, other), out)
@@ -1411,7 +1543,10 @@ def fmod_Scalar(input, other, *, out=None):
 
 
 def fmod__Scalar(input, other):
-    """fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    """fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    fmod.Scalar, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -1453,7 +1588,15 @@ def fmod__Scalar(input, other):
 
 
 def fmod_Tensor(input, other, *, out=None):
-    """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """fmod.Tensor(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂y = −g · trunc(x / y)
+    dz = dx − dy · trunc(x / y)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    FmodBackward1, from the entry fmod.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(fmod_Tensor, (input, other), out)
@@ -1510,7 +1653,10 @@ def fmod_Tensor(input, other, *, out=None):
 
 
 def fmod__Tensor(input, other):
-    """fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    fmod.Tensor, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -1565,7 +1711,14 @@ def fmod__Tensor(input, other):
 
 
 def pow_Tensor_Scalar(input, exponent, *, out=None):
-    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
+
+    ∂L/∂x = g · (exponent · x^(exponent − 1))*
+    dz = dx · exponent · x^(exponent − 1)
+    where x = self, z = result, g = ∂L/∂z
+
+    PowBackward0, from the entry pow.Tensor_Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(pow_Tensor_Scalar, (input, exponent), out)
@@ -1614,7 +1767,15 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
 
 
 def pow_Tensor_Tensor(input, exponent, *, out=None):
-    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+
+    ∂L/∂x = g · (exponent · x^(exponent − 1))*
+    ∂L/∂exponent = g · (0 if (x = 0 and Re(exponent) ≥ 0), else (z · ln(x))*)
+    dz = dx · exponent · x^(exponent − 1) + dexponent · (0 if (x = 0 and Re(exponent) ≥ 0), else z · ln(x))
+    where x = self, z = result, g = ∂L/∂z
+
+    PowBackward1, from the entry pow.Tensor_Tensor of derivatives.yaml.
+    """
     self_, exponent_ = input._array, exponent._array
     if out is not None:
         return write_out(pow_Tensor_Tensor, (input, exponent), out)
@@ -1672,7 +1833,10 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
 
 
 def pow__Scalar(self, exponent):
-    """pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)"""
+    """pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
+
+    pow.Tensor_Scalar, written into self; see there for the derivative.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -1719,7 +1883,10 @@ def pow__Scalar(self, exponent):
 
 
 def pow__Tensor(self, exponent):
-    """pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)"""
+    """pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
+
+    pow.Tensor_Tensor, written into self; see there for the derivative.
+    """
     self_, exponent_ = self._array, exponent._array
     flags = state.flags
     records = False
@@ -1775,7 +1942,14 @@ def pow__Tensor(self, exponent):
 
 
 def pow_Scalar(input, exponent, *, out=None):
-    """pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    """pow.Scalar(Scalar self, Tensor exponent) -> Tensor
+
+    ∂L/∂exponent = g · (0 if Re(exponent) ≥ 0, else −(∞ · z)*) if x = 0, else g · (z · ln(x))*
+    dz = dexponent · (0 if Re(exponent) ≥ 0, else −∞ · z) if x = 0, else dexponent · z · ln(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    PowBackward2, from the entry pow.Scalar of derivatives.yaml.
+    """
     exponent_ = exponent._array
     if out is not None:
         return write_out(pow_Scalar, (input, exponent), out)
@@ -1825,7 +1999,16 @@ def pow_Scalar(input, exponent, *, out=None):
 
 
 def addcmul(input, tensor1, tensor2, *, value=1, out=None):
-    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂tensor₁ = g · (tensor₂ · value)*
+    ∂L/∂tensor₂ = g · (tensor₁ · value)*
+    dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value
+    where x = self, z = result, g = ∂L/∂z
+
+    AddcmulBackward0, from the entry addcmul of derivatives.yaml.
+    """
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
@@ -1901,7 +2084,10 @@ _ADDCMUL = GuardedOverload("addcmul", ((
 
 
 def addcmul_(input, tensor1, tensor2, *, value=1):
-    """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)"""
+    """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
+
+    addcmul, written into self; see there for the derivative.
+    """
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
@@ -1973,7 +2159,16 @@ _ADDCMUL_ = GuardedOverload("addcmul_", ((
 
 
 def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
-    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂tensor₁ = g · (value / tensor₂)*
+    ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂²)*
+    dz = dx + value · (dtensor₁ − dtensor₂ · tensor₁ / tensor₂) / tensor₂
+    where x = self, z = result, g = ∂L/∂z
+
+    AddcdivBackward0, from the entry addcdiv of derivatives.yaml.
+    """
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
@@ -2049,7 +2244,10 @@ _ADDCDIV = GuardedOverload("addcdiv", ((
 
 
 def addcdiv_(input, tensor1, tensor2, *, value=1):
-    """addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)"""
+    """addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
+
+    addcdiv, written into self; see there for the derivative.
+    """
     try:
         self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
     except AttributeError:
@@ -2121,7 +2319,15 @@ _ADDCDIV_ = GuardedOverload("addcdiv_", ((
 
 
 def sin(input, *, out=None):
-    """sin(Tensor self) -> Tensor"""
+    """sin(Tensor self) -> Tensor
+
+    z = sin(x)
+    ∂L/∂x = g · cos(x)*
+    dz = dx · cos(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    SinBackward0, from the entry sin of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2180,7 +2386,10 @@ _SIN = GuardedOverload("sin", ((
 
 
 def sin_(input):
-    """sin_(Tensor(a!) self) -> Tensor(a!)"""
+    """sin_(Tensor(a!) self) -> Tensor(a!)
+
+    sin, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2243,7 +2452,15 @@ _SIN_ = GuardedOverload("sin_", ((
 
 
 def cos(input, *, out=None):
-    """cos(Tensor self) -> Tensor"""
+    """cos(Tensor self) -> Tensor
+
+    z = cos(x)
+    ∂L/∂x = −g · sin(x)*
+    dz = −dx · sin(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    CosBackward0, from the entry cos of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2302,7 +2519,10 @@ _COS = GuardedOverload("cos", ((
 
 
 def cos_(input):
-    """cos_(Tensor(a!) self) -> Tensor(a!)"""
+    """cos_(Tensor(a!) self) -> Tensor(a!)
+
+    cos, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2365,7 +2585,15 @@ _COS_ = GuardedOverload("cos_", ((
 
 
 def tan(input, *, out=None):
-    """tan(Tensor self) -> Tensor"""
+    """tan(Tensor self) -> Tensor
+
+    z = tan(x)
+    ∂L/∂x = g · (1 + z²)*
+    dz = dx · (1 + z²)
+    where x = self, z = result, g = ∂L/∂z
+
+    TanBackward0, from the entry tan of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2423,7 +2651,10 @@ _TAN = GuardedOverload("tan", ((
 
 
 def tan_(input):
-    """tan_(Tensor(a!) self) -> Tensor(a!)"""
+    """tan_(Tensor(a!) self) -> Tensor(a!)
+
+    tan, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2483,7 +2714,15 @@ _TAN_ = GuardedOverload("tan_", ((
 
 
 def asin(input, *, out=None):
-    """asin(Tensor self) -> Tensor"""
+    """asin(Tensor self) -> Tensor
+
+    z = asin(x)
+    ∂L/∂x = g · (1 / √(1 − x²))*
+    dz = dx / √(1 − x²)
+    where x = self, z = result, g = ∂L/∂z
+
+    AsinBackward0, from the entry asin of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2542,7 +2781,10 @@ _ASIN = GuardedOverload("asin", ((
 
 
 def asin_(input):
-    """asin_(Tensor(a!) self) -> Tensor(a!)"""
+    """asin_(Tensor(a!) self) -> Tensor(a!)
+
+    asin, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2605,7 +2847,15 @@ _ASIN_ = GuardedOverload("asin_", ((
 
 
 def acos(input, *, out=None):
-    """acos(Tensor self) -> Tensor"""
+    """acos(Tensor self) -> Tensor
+
+    z = acos(x)
+    ∂L/∂x = −g · (1 / √(1 − x²))*
+    dz = −dx / √(1 − x²)
+    where x = self, z = result, g = ∂L/∂z
+
+    AcosBackward0, from the entry acos of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2664,7 +2914,10 @@ _ACOS = GuardedOverload("acos", ((
 
 
 def acos_(input):
-    """acos_(Tensor(a!) self) -> Tensor(a!)"""
+    """acos_(Tensor(a!) self) -> Tensor(a!)
+
+    acos, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2727,7 +2980,15 @@ _ACOS_ = GuardedOverload("acos_", ((
 
 
 def atan(input, *, out=None):
-    """atan(Tensor self) -> Tensor"""
+    """atan(Tensor self) -> Tensor
+
+    z = atan(x)
+    ∂L/∂x = g / (x² + 1)*
+    dz = dx / (x² + 1)
+    where x = self, z = result, g = ∂L/∂z
+
+    AtanBackward0, from the entry atan of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2786,7 +3047,10 @@ _ATAN = GuardedOverload("atan", ((
 
 
 def atan_(input):
-    """atan_(Tensor(a!) self) -> Tensor(a!)"""
+    """atan_(Tensor(a!) self) -> Tensor(a!)
+
+    atan, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2849,7 +3113,15 @@ _ATAN_ = GuardedOverload("atan_", ((
 
 
 def sinh(input, *, out=None):
-    """sinh(Tensor self) -> Tensor"""
+    """sinh(Tensor self) -> Tensor
+
+    z = sinh(x)
+    ∂L/∂x = g · cosh(x)*
+    dz = dx · cosh(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    SinhBackward0, from the entry sinh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2908,7 +3180,10 @@ _SINH = GuardedOverload("sinh", ((
 
 
 def sinh_(input):
-    """sinh_(Tensor(a!) self) -> Tensor(a!)"""
+    """sinh_(Tensor(a!) self) -> Tensor(a!)
+
+    sinh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2971,7 +3246,15 @@ _SINH_ = GuardedOverload("sinh_", ((
 
 
 def cosh(input, *, out=None):
-    """cosh(Tensor self) -> Tensor"""
+    """cosh(Tensor self) -> Tensor
+
+    z = cosh(x)
+    ∂L/∂x = g · sinh(x)*
+    dz = dx · sinh(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    CoshBackward0, from the entry cosh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3030,7 +3313,10 @@ _COSH = GuardedOverload("cosh", ((
 
 
 def cosh_(input):
-    """cosh_(Tensor(a!) self) -> Tensor(a!)"""
+    """cosh_(Tensor(a!) self) -> Tensor(a!)
+
+    cosh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3093,7 +3379,15 @@ _COSH_ = GuardedOverload("cosh_", ((
 
 
 def tanh(input, *, out=None):
-    """tanh(Tensor self) -> Tensor"""
+    """tanh(Tensor self) -> Tensor
+
+    z = tanh(x)
+    ∂L/∂x = g · (1 − z²)*
+    dz = dx · (1 − z²)
+    where x = self, z = result, g = ∂L/∂z
+
+    TanhBackward0, from the entry tanh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3151,7 +3445,10 @@ _TANH = GuardedOverload("tanh", ((
 
 
 def tanh_(input):
-    """tanh_(Tensor(a!) self) -> Tensor(a!)"""
+    """tanh_(Tensor(a!) self) -> Tensor(a!)
+
+    tanh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3211,7 +3508,15 @@ _TANH_ = GuardedOverload("tanh_", ((
 
 
 def asinh(input, *, out=None):
-    """asinh(Tensor self) -> Tensor"""
+    """asinh(Tensor self) -> Tensor
+
+    z = arcsinh(x)
+    ∂L/∂x = g · (1 / √(x² + 1))*
+    dz = dx / √(x² + 1)
+    where x = self, z = result, g = ∂L/∂z
+
+    AsinhBackward0, from the entry asinh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3270,7 +3575,10 @@ _ASINH = GuardedOverload("asinh", ((
 
 
 def asinh_(input):
-    """asinh_(Tensor(a!) self) -> Tensor(a!)"""
+    """asinh_(Tensor(a!) self) -> Tensor(a!)
+
+    asinh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3333,7 +3641,15 @@ _ASINH_ = GuardedOverload("asinh_", ((
 
 
 def acosh(input, *, out=None):
-    """acosh(Tensor self) -> Tensor"""
+    """acosh(Tensor self) -> Tensor
+
+    z = arccosh(x)
+    ∂L/∂x = g · (1 / (√(x + 1) · √(x − 1)))* if x is complex, else g / √(x² − 1)
+    dz = dx / (√(x + 1) · √(x − 1)) if x is complex, else dx / (√(x² − 1))*
+    where x = self, z = result, g = ∂L/∂z
+
+    AcoshBackward0, from the entry acosh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3392,7 +3708,10 @@ _ACOSH = GuardedOverload("acosh", ((
 
 
 def acosh_(input):
-    """acosh_(Tensor(a!) self) -> Tensor(a!)"""
+    """acosh_(Tensor(a!) self) -> Tensor(a!)
+
+    acosh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3455,7 +3774,15 @@ _ACOSH_ = GuardedOverload("acosh_", ((
 
 
 def atanh(input, *, out=None):
-    """atanh(Tensor self) -> Tensor"""
+    """atanh(Tensor self) -> Tensor
+
+    z = arctanh(x)
+    ∂L/∂x = g · (1 / (1 − x²))*
+    dz = dx / (1 − x²)
+    where x = self, z = result, g = ∂L/∂z
+
+    AtanhBackward0, from the entry atanh of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3514,7 +3841,10 @@ _ATANH = GuardedOverload("atanh", ((
 
 
 def atanh_(input):
-    """atanh_(Tensor(a!) self) -> Tensor(a!)"""
+    """atanh_(Tensor(a!) self) -> Tensor(a!)
+
+    atanh, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3577,7 +3907,15 @@ _ATANH_ = GuardedOverload("atanh_", ((
 
 
 def exp(input, *, out=None):
-    """exp(Tensor self) -> Tensor"""
+    """exp(Tensor self) -> Tensor
+
+    z = exp(x)
+    ∂L/∂x = g · z*
+    dz = dx · z
+    where x = self, z = result, g = ∂L/∂z
+
+    ExpBackward0, from the entry exp of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3635,7 +3973,10 @@ _EXP = GuardedOverload("exp", ((
 
 
 def exp_(input):
-    """exp_(Tensor(a!) self) -> Tensor(a!)"""
+    """exp_(Tensor(a!) self) -> Tensor(a!)
+
+    exp, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3695,7 +4036,15 @@ _EXP_ = GuardedOverload("exp_", ((
 
 
 def exp2(input, *, out=None):
-    """exp2(Tensor self) -> Tensor"""
+    """exp2(Tensor self) -> Tensor
+
+    z = 2^x
+    ∂L/∂x = ln 2 · g · z*
+    dz = ln 2 · dx · z
+    where x = self, z = result, g = ∂L/∂z
+
+    Exp2Backward0, from the entry exp2 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3753,7 +4102,10 @@ _EXP2 = GuardedOverload("exp2", ((
 
 
 def exp2_(input):
-    """exp2_(Tensor(a!) self) -> Tensor(a!)"""
+    """exp2_(Tensor(a!) self) -> Tensor(a!)
+
+    exp2, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3813,7 +4165,15 @@ _EXP2_ = GuardedOverload("exp2_", ((
 
 
 def expm1(input, *, out=None):
-    """expm1(Tensor self) -> Tensor"""
+    """expm1(Tensor self) -> Tensor
+
+    z = expm1(x)
+    ∂L/∂x = g · (z* + 1)
+    dz = dx · (z + 1)
+    where x = self, z = result, g = ∂L/∂z
+
+    Expm1Backward0, from the entry expm1 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3871,7 +4231,10 @@ _EXPM1 = GuardedOverload("expm1", ((
 
 
 def expm1_(input):
-    """expm1_(Tensor(a!) self) -> Tensor(a!)"""
+    """expm1_(Tensor(a!) self) -> Tensor(a!)
+
+    expm1, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3931,7 +4294,15 @@ _EXPM1_ = GuardedOverload("expm1_", ((
 
 
 def log(input, *, out=None):
-    """log(Tensor self) -> Tensor"""
+    """log(Tensor self) -> Tensor
+
+    z = ln(x)
+    ∂L/∂x = g / x*
+    dz = dx / x
+    where x = self, z = result, g = ∂L/∂z
+
+    LogBackward0, from the entry log of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3990,7 +4361,10 @@ _LOG = GuardedOverload("log", ((
 
 
 def log_(input):
-    """log_(Tensor(a!) self) -> Tensor(a!)"""
+    """log_(Tensor(a!) self) -> Tensor(a!)
+
+    log, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4053,7 +4427,15 @@ _LOG_ = GuardedOverload("log_", ((
 
 
 def log2(input, *, out=None):
-    """log2(Tensor self) -> Tensor"""
+    """log2(Tensor self) -> Tensor
+
+    z = log₂(x)
+    ∂L/∂x = g / (ln 2 · x*)
+    dz = dx / (ln 2 · x)
+    where x = self, z = result, g = ∂L/∂z
+
+    Log2Backward0, from the entry log2 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4112,7 +4494,10 @@ _LOG2 = GuardedOverload("log2", ((
 
 
 def log2_(input):
-    """log2_(Tensor(a!) self) -> Tensor(a!)"""
+    """log2_(Tensor(a!) self) -> Tensor(a!)
+
+    log2, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4175,7 +4560,15 @@ _LOG2_ = GuardedOverload("log2_", ((
 
 
 def log10(input, *, out=None):
-    """log10(Tensor self) -> Tensor"""
+    """log10(Tensor self) -> Tensor
+
+    z = log₁₀(x)
+    ∂L/∂x = g / (ln 10 · x*)
+    dz = dx / (ln 10 · x)
+    where x = self, z = result, g = ∂L/∂z
+
+    Log10Backward0, from the entry log10 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4234,7 +4627,10 @@ _LOG10 = GuardedOverload("log10", ((
 
 
 def log10_(input):
-    """log10_(Tensor(a!) self) -> Tensor(a!)"""
+    """log10_(Tensor(a!) self) -> Tensor(a!)
+
+    log10, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4297,7 +4693,15 @@ _LOG10_ = GuardedOverload("log10_", ((
 
 
 def log1p(input, *, out=None):
-    """log1p(Tensor self) -> Tensor"""
+    """log1p(Tensor self) -> Tensor
+
+    z = log1p(x)
+    ∂L/∂x = g / (x + 1)*
+    dz = dx / (x + 1)
+    where x = self, z = result, g = ∂L/∂z
+
+    Log1PBackward0, from the entry log1p of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4356,7 +4760,10 @@ _LOG1P = GuardedOverload("log1p", ((
 
 
 def log1p_(input):
-    """log1p_(Tensor(a!) self) -> Tensor(a!)"""
+    """log1p_(Tensor(a!) self) -> Tensor(a!)
+
+    log1p, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4413,7 +4820,15 @@ _LOG1P_ = GuardedOverload("log1p_", ((
 
 
 def sqrt(input, *, out=None):
-    """sqrt(Tensor self) -> Tensor"""
+    """sqrt(Tensor self) -> Tensor
+
+    z = √x
+    ∂L/∂x = g / (2 · z*)
+    dz = dx / (2 · z)
+    where x = self, z = result, g = ∂L/∂z
+
+    SqrtBackward0, from the entry sqrt of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4471,7 +4886,10 @@ _SQRT = GuardedOverload("sqrt", ((
 
 
 def sqrt_(input):
-    """sqrt_(Tensor(a!) self) -> Tensor(a!)"""
+    """sqrt_(Tensor(a!) self) -> Tensor(a!)
+
+    sqrt, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4531,7 +4949,14 @@ _SQRT_ = GuardedOverload("sqrt_", ((
 
 
 def rsqrt(input, *, out=None):
-    """rsqrt(Tensor self) -> Tensor"""
+    """rsqrt(Tensor self) -> Tensor
+
+    ∂L/∂x = −0.5 · g · (z³)*
+    dz = −0.5 · dx · z³
+    where x = self, z = result, g = ∂L/∂z
+
+    RsqrtBackward0, from the entry rsqrt of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4589,7 +5014,10 @@ _RSQRT = GuardedOverload("rsqrt", ((
 
 
 def rsqrt_(input):
-    """rsqrt_(Tensor(a!) self) -> Tensor(a!)"""
+    """rsqrt_(Tensor(a!) self) -> Tensor(a!)
+
+    rsqrt, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4643,7 +5071,15 @@ _RSQRT_ = GuardedOverload("rsqrt_", ((
 
 
 def reciprocal(input, *, out=None):
-    """reciprocal(Tensor self) -> Tensor"""
+    """reciprocal(Tensor self) -> Tensor
+
+    z = 1 / x
+    ∂L/∂x = −g · (z²)*
+    dz = −dx · z²
+    where x = self, z = result, g = ∂L/∂z
+
+    ReciprocalBackward0, from the entry reciprocal of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4701,7 +5137,10 @@ _RECIPROCAL = GuardedOverload("reciprocal", ((
 
 
 def reciprocal_(input):
-    """reciprocal_(Tensor(a!) self) -> Tensor(a!)"""
+    """reciprocal_(Tensor(a!) self) -> Tensor(a!)
+
+    reciprocal, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4761,7 +5200,15 @@ _RECIPROCAL_ = GuardedOverload("reciprocal_", ((
 
 
 def neg(input, *, out=None):
-    """neg(Tensor self) -> Tensor"""
+    """neg(Tensor self) -> Tensor
+
+    z = −x
+    ∂L/∂x = −g
+    dz = −dx
+    where x = self, z = result, g = ∂L/∂z
+
+    NegBackward0, from the entry neg of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4816,7 +5263,10 @@ _NEG = GuardedOverload("neg", ((
 
 
 def neg_(input):
-    """neg_(Tensor(a!) self) -> Tensor(a!)"""
+    """neg_(Tensor(a!) self) -> Tensor(a!)
+
+    neg, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4872,7 +5322,10 @@ _NEG_ = GuardedOverload("neg_", ((
 
 
 def positive(input):
-    """positive(Tensor(a) self) -> Tensor(a)"""
+    """positive(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.elementwise.positive, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4889,7 +5342,14 @@ _POSITIVE = GuardedOverload("positive", ((
 
 
 def abs(input, *, out=None):
-    """abs(Tensor self) -> Tensor"""
+    """abs(Tensor self) -> Tensor
+
+    ∂L/∂x = g · sgn(x)
+    dz = Re(dx* · sgn(x))
+    where x = self, z = result, g = ∂L/∂z
+
+    AbsBackward0, from the entry abs of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4946,7 +5406,10 @@ _ABS = GuardedOverload("abs", ((
 
 
 def abs_(input):
-    """abs_(Tensor(a!) self) -> Tensor(a!)"""
+    """abs_(Tensor(a!) self) -> Tensor(a!)
+
+    abs, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5000,7 +5463,14 @@ _ABS_ = GuardedOverload("abs_", ((
 
 
 def sgn(input, *, out=None):
-    """sgn(Tensor self) -> Tensor"""
+    """sgn(Tensor self) -> Tensor
+
+    ∂L/∂x = 0 if (not x is complex or |x| = 0), else (g − Re(g / z) · z) / |x|
+    dz = 0 if (not x is complex or |x| = 0), else (dx − Re(dx / z) · z) / |x|
+    where x = self, z = result, g = ∂L/∂z
+
+    SgnBackward0, from the entry sgn of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5058,7 +5528,10 @@ _SGN = GuardedOverload("sgn", ((
 
 
 def sgn_(input):
-    """sgn_(Tensor(a!) self) -> Tensor(a!)"""
+    """sgn_(Tensor(a!) self) -> Tensor(a!)
+
+    sgn, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5113,7 +5586,14 @@ _SGN_ = GuardedOverload("sgn_", ((
 
 
 def sign(input, *, out=None):
-    """sign(Tensor self) -> Tensor"""
+    """sign(Tensor self) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    SignBackward0, from the entry sign of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5168,7 +5648,10 @@ _SIGN = GuardedOverload("sign", ((
 
 
 def sign_(input):
-    """sign_(Tensor(a!) self) -> Tensor(a!)"""
+    """sign_(Tensor(a!) self) -> Tensor(a!)
+
+    sign, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5218,7 +5701,14 @@ _SIGN_ = GuardedOverload("sign_", ((
 
 
 def floor(input, *, out=None):
-    """floor(Tensor self) -> Tensor"""
+    """floor(Tensor self) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    FloorBackward0, from the entry floor of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5273,7 +5763,10 @@ _FLOOR = GuardedOverload("floor", ((
 
 
 def floor_(input):
-    """floor_(Tensor(a!) self) -> Tensor(a!)"""
+    """floor_(Tensor(a!) self) -> Tensor(a!)
+
+    floor, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5323,7 +5816,14 @@ _FLOOR_ = GuardedOverload("floor_", ((
 
 
 def ceil(input, *, out=None):
-    """ceil(Tensor self) -> Tensor"""
+    """ceil(Tensor self) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    CeilBackward0, from the entry ceil of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5378,7 +5878,10 @@ _CEIL = GuardedOverload("ceil", ((
 
 
 def ceil_(input):
-    """ceil_(Tensor(a!) self) -> Tensor(a!)"""
+    """ceil_(Tensor(a!) self) -> Tensor(a!)
+
+    ceil, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5428,7 +5931,14 @@ _CEIL_ = GuardedOverload("ceil_", ((
 
 
 def trunc(input, *, out=None):
-    """trunc(Tensor self) -> Tensor"""
+    """trunc(Tensor self) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    TruncBackward0, from the entry trunc of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5483,7 +5993,10 @@ _TRUNC = GuardedOverload("trunc", ((
 
 
 def trunc_(input):
-    """trunc_(Tensor(a!) self) -> Tensor(a!)"""
+    """trunc_(Tensor(a!) self) -> Tensor(a!)
+
+    trunc, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5533,7 +6046,14 @@ _TRUNC_ = GuardedOverload("trunc_", ((
 
 
 def round(input, *, out=None):
-    """round(Tensor self) -> Tensor"""
+    """round(Tensor self) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    RoundBackward0, from the entry round of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(round, (input,), out)
@@ -5577,7 +6097,10 @@ def round(input, *, out=None):
 
 
 def round_(input):
-    """round_(Tensor(a!) self) -> Tensor(a!)"""
+    """round_(Tensor(a!) self) -> Tensor(a!)
+
+    round, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -5616,7 +6139,14 @@ def round_(input):
 
 
 def round_decimals(input, decimals, *, out=None):
-    """round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    """round.decimals(Tensor self, *, int decimals) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    RoundBackward1, from the entry round.decimals of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(round_decimals, (input, decimals), out)
@@ -5660,7 +6190,10 @@ def round_decimals(input, decimals, *, out=None):
 
 
 def round__decimals(input, decimals):
-    """round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)"""
+    """round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)
+
+    round.decimals, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -5699,7 +6232,14 @@ def round__decimals(input, decimals):
 
 
 def frac(input, *, out=None):
-    """frac(Tensor self) -> Tensor"""
+    """frac(Tensor self) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, z = result, g = ∂L/∂z
+
+    FracBackward0, from the entry frac of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5754,7 +6294,10 @@ _FRAC = GuardedOverload("frac", ((
 
 
 def frac_(input):
-    """frac_(Tensor(a!) self) -> Tensor(a!)"""
+    """frac_(Tensor(a!) self) -> Tensor(a!)
+
+    frac, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5804,7 +6347,14 @@ _FRAC_ = GuardedOverload("frac_", ((
 
 
 def erf(input, *, out=None):
-    """erf(Tensor self) -> Tensor"""
+    """erf(Tensor self) -> Tensor
+
+    ∂L/∂x = (2/√π) · exp(−x²) · g
+    dz = (2/√π) · exp(−x²) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    ErfBackward0, from the entry erf of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5863,7 +6413,10 @@ _ERF = GuardedOverload("erf", ((
 
 
 def erf_(input):
-    """erf_(Tensor(a!) self) -> Tensor(a!)"""
+    """erf_(Tensor(a!) self) -> Tensor(a!)
+
+    erf, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5920,7 +6473,14 @@ _ERF_ = GuardedOverload("erf_", ((
 
 
 def erfc(input, *, out=None):
-    """erfc(Tensor self) -> Tensor"""
+    """erfc(Tensor self) -> Tensor
+
+    ∂L/∂x = −(2/√π) · exp(−x²) · g
+    dz = −(2/√π) · exp(−x²) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    ErfcBackward0, from the entry erfc of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -5979,7 +6539,10 @@ _ERFC = GuardedOverload("erfc", ((
 
 
 def erfc_(input):
-    """erfc_(Tensor(a!) self) -> Tensor(a!)"""
+    """erfc_(Tensor(a!) self) -> Tensor(a!)
+
+    erfc, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6036,7 +6599,14 @@ _ERFC_ = GuardedOverload("erfc_", ((
 
 
 def erfinv(input, *, out=None):
-    """erfinv(Tensor self) -> Tensor"""
+    """erfinv(Tensor self) -> Tensor
+
+    ∂L/∂x = (√π/2) · exp(erf⁻¹(x)²) · g
+    dz = (√π/2) · exp(erf⁻¹(x)²) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    ErfinvBackward0, from the entry erfinv of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6095,7 +6665,10 @@ _ERFINV = GuardedOverload("erfinv", ((
 
 
 def erfinv_(input):
-    """erfinv_(Tensor(a!) self) -> Tensor(a!)"""
+    """erfinv_(Tensor(a!) self) -> Tensor(a!)
+
+    erfinv, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6152,7 +6725,14 @@ _ERFINV_ = GuardedOverload("erfinv_", ((
 
 
 def lgamma(input, *, out=None):
-    """lgamma(Tensor self) -> Tensor"""
+    """lgamma(Tensor self) -> Tensor
+
+    ∂L/∂x = g · ψ(x)
+    dz = dx · ψ(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    LgammaBackward0, from the entry lgamma of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6211,7 +6791,10 @@ _LGAMMA = GuardedOverload("lgamma", ((
 
 
 def lgamma_(input):
-    """lgamma_(Tensor(a!) self) -> Tensor(a!)"""
+    """lgamma_(Tensor(a!) self) -> Tensor(a!)
+
+    lgamma, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6268,7 +6851,14 @@ _LGAMMA_ = GuardedOverload("lgamma_", ((
 
 
 def digamma(input, *, out=None):
-    """digamma(Tensor self) -> Tensor"""
+    """digamma(Tensor self) -> Tensor
+
+    ∂L/∂x = g · polygamma(1, x)
+    dz = dx · polygamma(1, x)
+    where x = self, z = result, g = ∂L/∂z
+
+    DigammaBackward0, from the entry digamma of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6327,7 +6917,10 @@ _DIGAMMA = GuardedOverload("digamma", ((
 
 
 def digamma_(input):
-    """digamma_(Tensor(a!) self) -> Tensor(a!)"""
+    """digamma_(Tensor(a!) self) -> Tensor(a!)
+
+    digamma, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6384,7 +6977,14 @@ _DIGAMMA_ = GuardedOverload("digamma_", ((
 
 
 def polygamma(n, self, *, out=None):
-    """polygamma(int n, Tensor self) -> Tensor"""
+    """polygamma(int n, Tensor self) -> Tensor
+
+    ∂L/∂x = g · polygamma(n + 1, x)
+    dz = dx · polygamma(n + 1, x)
+    where x = self, z = result, g = ∂L/∂z
+
+    PolygammaBackward0, from the entry polygamma of derivatives.yaml.
+    """
     self_ = self._array
     if out is not None:
         return write_out(polygamma, (n, self), out)
@@ -6433,7 +7033,14 @@ def polygamma(n, self, *, out=None):
 
 
 def polygamma_(self, n):
-    """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)"""
+    """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)
+
+    ∂L/∂x = g · polygamma(n + 1, x)
+    dz = dx · polygamma(n + 1, x)
+    where x = self, z = result, g = ∂L/∂z
+
+    PolygammaBackward1, from the entry polygamma_ of derivatives.yaml.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -6493,7 +7100,15 @@ _POLYGAMMA_ = GuardedOverload("polygamma_", ((
 
 
 def mvlgamma(input, p, *, out=None):
-    """mvlgamma(Tensor self, int p) -> Tensor"""
+    """mvlgamma(Tensor self, int p) -> Tensor
+
+    ∂L/∂x = mvlgamma_backward(g, x, p)
+    dz = mvlgamma_backward(dx*, x, p)*
+    where x = self, z = result, g = ∂L/∂z
+    mvlgamma_backward: The sum of digamma(x - j / 2) over j = 0 ... p - 1.
+
+    MvlgammaBackward0, from the entry mvlgamma of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6555,7 +7170,10 @@ _MVLGAMMA = GuardedOverload("mvlgamma", ((
 
 
 def mvlgamma_(input, p):
-    """mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)"""
+    """mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)
+
+    mvlgamma, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6615,7 +7233,14 @@ _MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
 
 
 def sigmoid(input, *, out=None):
-    """sigmoid(Tensor self) -> Tensor"""
+    """sigmoid(Tensor self) -> Tensor
+
+    ∂L/∂x = g · ((1 − z) · z)*
+    dz = dx · (1 − z) · z
+    where x = self, z = result, g = ∂L/∂z
+
+    SigmoidBackward0, from the entry sigmoid of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6673,7 +7298,10 @@ _SIGMOID = GuardedOverload("sigmoid", ((
 
 
 def sigmoid_(input):
-    """sigmoid_(Tensor(a!) self) -> Tensor(a!)"""
+    """sigmoid_(Tensor(a!) self) -> Tensor(a!)
+
+    sigmoid, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6727,7 +7355,15 @@ _SIGMOID_ = GuardedOverload("sigmoid_", ((
 
 
 def logit(input, eps=None, *, out=None):
-    """logit(Tensor self, float? eps=None) -> Tensor"""
+    """logit(Tensor self, float? eps=None) -> Tensor
+
+    ∂L/∂x = logit_slope(g, x, ε)
+    dz = logit_slope(dx*, x, ε)*
+    where x = self, z = result, g = ∂L/∂z
+    logit_slope: d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0.
+
+    LogitBackward0, from the entry logit of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6789,7 +7425,10 @@ _LOGIT = GuardedOverload("logit", ((
 
 
 def logit_(input, eps=None):
-    """logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)"""
+    """logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)
+
+    logit, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6849,7 +7488,14 @@ _LOGIT_ = GuardedOverload("logit_", ((
 
 
 def sinc(input, *, out=None):
-    """sinc(Tensor self) -> Tensor"""
+    """sinc(Tensor self) -> Tensor
+
+    ∂L/∂x = g · (0 if x = 0, else ((π · x · cos(π · x) − sin(π · x)) / (π · x²))*)
+    dz = dx · (0 if x = 0, else (π · x · cos(π · x) − sin(π · x)) / (π · x²))
+    where x = self, z = result, g = ∂L/∂z
+
+    SincBackward0, from the entry sinc of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6908,7 +7554,10 @@ _SINC = GuardedOverload("sinc", ((
 
 
 def sinc_(input):
-    """sinc_(Tensor(a!) self) -> Tensor(a!)"""
+    """sinc_(Tensor(a!) self) -> Tensor(a!)
+
+    sinc, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -6965,7 +7614,14 @@ _SINC_ = GuardedOverload("sinc_", ((
 
 
 def deg2rad(input, *, out=None):
-    """deg2rad(Tensor self) -> Tensor"""
+    """deg2rad(Tensor self) -> Tensor
+
+    ∂L/∂x = π · g / 180
+    dz = π · dx / 180
+    where x = self, z = result, g = ∂L/∂z
+
+    Deg2RadBackward0, from the entry deg2rad of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7022,7 +7678,10 @@ _DEG2RAD = GuardedOverload("deg2rad", ((
 
 
 def deg2rad_(input):
-    """deg2rad_(Tensor(a!) self) -> Tensor(a!)"""
+    """deg2rad_(Tensor(a!) self) -> Tensor(a!)
+
+    deg2rad, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7075,7 +7734,14 @@ _DEG2RAD_ = GuardedOverload("deg2rad_", ((
 
 
 def rad2deg(input, *, out=None):
-    """rad2deg(Tensor self) -> Tensor"""
+    """rad2deg(Tensor self) -> Tensor
+
+    ∂L/∂x = 180 · g / π
+    dz = 180 · dx / π
+    where x = self, z = result, g = ∂L/∂z
+
+    Rad2DegBackward0, from the entry rad2deg of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7132,7 +7798,10 @@ _RAD2DEG = GuardedOverload("rad2deg", ((
 
 
 def rad2deg_(input):
-    """rad2deg_(Tensor(a!) self) -> Tensor(a!)"""
+    """rad2deg_(Tensor(a!) self) -> Tensor(a!)
+
+    rad2deg, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7185,7 +7854,14 @@ _RAD2DEG_ = GuardedOverload("rad2deg_", ((
 
 
 def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
-    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor
+
+    ∂L/∂x = g · [x is finite]
+    dz = dx · [x is finite]
+    where x = self, z = result, g = ∂L/∂z
+
+    NanToNumBackward0, from the entry nan_to_num of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7244,7 +7920,10 @@ _NAN_TO_NUM = GuardedOverload("nan_to_num", ((
 
 
 def nan_to_num_(input, nan=None, posinf=None, neginf=None):
-    """nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)"""
+    """nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)
+
+    nan_to_num, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7300,7 +7979,14 @@ _NAN_TO_NUM_ = GuardedOverload("nan_to_num_", ((
 
 
 def frexp(input, *, out=None):
-    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+    """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
+
+    ∂L/∂x = g / 2^exponent
+    dmantissa = dx / 2^exponent
+    where x = self, g = ∂L/∂mantissa
+
+    FrexpBackward0, from the entry frexp.Tensor of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7349,7 +8035,12 @@ _FREXP_TENSOR = GuardedOverload("frexp", ((
 
 
 def logical_not(input, *, out=None):
-    """logical_not(Tensor self) -> Tensor"""
+    """logical_not(Tensor self) -> Tensor
+
+    z = not x
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7381,7 +8072,10 @@ _LOGICAL_NOT = GuardedOverload("logical_not", ((
 
 
 def logical_not_(input):
-    """logical_not_(Tensor(a!) self) -> Tensor(a!)"""
+    """logical_not_(Tensor(a!) self) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7407,7 +8101,12 @@ _LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
 
 
 def bitwise_not(input, *, out=None):
-    """bitwise_not(Tensor self) -> Tensor"""
+    """bitwise_not(Tensor self) -> Tensor
+
+    z = invert(x)
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7441,7 +8140,10 @@ _BITWISE_NOT = GuardedOverload("bitwise_not", ((
 
 
 def bitwise_not_(input):
-    """bitwise_not_(Tensor(a!) self) -> Tensor(a!)"""
+    """bitwise_not_(Tensor(a!) self) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7473,7 +8175,12 @@ _BITWISE_NOT_ = GuardedOverload("bitwise_not_", ((
 
 
 def isnan(input, *, out=None):
-    """isnan(Tensor self) -> Tensor"""
+    """isnan(Tensor self) -> Tensor
+
+    z = x is NaN
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7505,7 +8212,12 @@ _ISNAN = GuardedOverload("isnan", ((
 
 
 def isinf(input, *, out=None):
-    """isinf(Tensor self) -> Tensor"""
+    """isinf(Tensor self) -> Tensor
+
+    z = isinf(x)
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7537,7 +8249,12 @@ _ISINF = GuardedOverload("isinf", ((
 
 
 def isfinite(input):
-    """isfinite(Tensor self) -> Tensor"""
+    """isfinite(Tensor self) -> Tensor
+
+    z = x is finite
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7567,7 +8284,10 @@ _ISFINITE = GuardedOverload("isfinite", ((
 
 
 def isposinf(input, *, out=None):
-    """isposinf(Tensor self) -> Tensor"""
+    """isposinf(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7599,7 +8319,10 @@ _ISPOSINF = GuardedOverload("isposinf", ((
 
 
 def isneginf(input, *, out=None):
-    """isneginf(Tensor self) -> Tensor"""
+    """isneginf(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7631,7 +8354,10 @@ _ISNEGINF = GuardedOverload("isneginf", ((
 
 
 def isreal(input):
-    """isreal(Tensor self) -> Tensor"""
+    """isreal(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7661,7 +8387,12 @@ _ISREAL = GuardedOverload("isreal", ((
 
 
 def signbit(input, *, out=None):
-    """signbit(Tensor self) -> Tensor"""
+    """signbit(Tensor self) -> Tensor
+
+    z = signbit(x)
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -7693,7 +8424,12 @@ _SIGNBIT = GuardedOverload("signbit", ((
 
 
 def eq(input, other, *, out=None):
-    """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """eq.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = x = y
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7729,7 +8465,10 @@ _EQ_TENSOR = GuardedOverload("eq", ((
 
 
 def eq_(input, other):
-    """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7760,7 +8499,12 @@ _EQ__TENSOR = GuardedOverload("eq_", ((
 
 
 def ne(input, other, *, out=None):
-    """ne.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """ne.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = x ≠ y
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7796,7 +8540,10 @@ _NE_TENSOR = GuardedOverload("ne", ((
 
 
 def ne_(input, other):
-    """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7827,7 +8574,10 @@ _NE__TENSOR = GuardedOverload("ne_", ((
 
 
 def lt(input, other, *, out=None):
-    """lt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """lt.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7863,7 +8613,10 @@ _LT_TENSOR = GuardedOverload("lt", ((
 
 
 def lt_(input, other):
-    """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7894,7 +8647,10 @@ _LT__TENSOR = GuardedOverload("lt_", ((
 
 
 def le(input, other, *, out=None):
-    """le.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """le.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7930,7 +8686,10 @@ _LE_TENSOR = GuardedOverload("le", ((
 
 
 def le_(input, other):
-    """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7961,7 +8720,10 @@ _LE__TENSOR = GuardedOverload("le_", ((
 
 
 def gt(input, other, *, out=None):
-    """gt.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """gt.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -7997,7 +8759,10 @@ _GT_TENSOR = GuardedOverload("gt", ((
 
 
 def gt_(input, other):
-    """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8028,7 +8793,10 @@ _GT__TENSOR = GuardedOverload("gt_", ((
 
 
 def ge(input, other, *, out=None):
-    """ge.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """ge.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8064,7 +8832,10 @@ _GE_TENSOR = GuardedOverload("ge", ((
 
 
 def ge_(input, other):
-    """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8095,7 +8866,12 @@ _GE__TENSOR = GuardedOverload("ge_", ((
 
 
 def logical_and(input, other, *, out=None):
-    """logical_and(Tensor self, Tensor other) -> Tensor"""
+    """logical_and(Tensor self, Tensor other) -> Tensor
+
+    z = x and y
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8129,7 +8905,10 @@ _LOGICAL_AND = GuardedOverload("logical_and", ((
 
 
 def logical_and_(input, other):
-    """logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8158,7 +8937,12 @@ _LOGICAL_AND_ = GuardedOverload("logical_and_", ((
 
 
 def logical_or(input, other, *, out=None):
-    """logical_or(Tensor self, Tensor other) -> Tensor"""
+    """logical_or(Tensor self, Tensor other) -> Tensor
+
+    z = x or y
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8192,7 +8976,10 @@ _LOGICAL_OR = GuardedOverload("logical_or", ((
 
 
 def logical_or_(input, other):
-    """logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8221,7 +9008,12 @@ _LOGICAL_OR_ = GuardedOverload("logical_or_", ((
 
 
 def logical_xor(input, other, *, out=None):
-    """logical_xor(Tensor self, Tensor other) -> Tensor"""
+    """logical_xor(Tensor self, Tensor other) -> Tensor
+
+    z = logical_xor(x, y)
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8255,7 +9047,10 @@ _LOGICAL_XOR = GuardedOverload("logical_xor", ((
 
 
 def logical_xor_(input, other):
-    """logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8284,7 +9079,12 @@ _LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
 
 
 def bitwise_and_Tensor(input, other, *, out=None):
-    """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = bitwise_and(x, y)
+
+    Its derivative is not implemented.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(bitwise_and_Tensor, (input, other), out)
@@ -8309,7 +9109,10 @@ def bitwise_and_Tensor(input, other, *, out=None):
 
 
 def bitwise_and_(input, other):
-    """bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8346,7 +9149,12 @@ _BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
 
 
 def bitwise_and_Scalar_Tensor(input, other, *, out=None):
-    """bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    z = bitwise_and(like(x, y), y)
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(bitwise_and_Scalar_Tensor, (input, other), out)
@@ -8371,7 +9179,12 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
 
 
 def bitwise_or_Tensor(input, other, *, out=None):
-    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = bitwise_or(x, y)
+
+    Its derivative is not implemented.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(bitwise_or_Tensor, (input, other), out)
@@ -8396,7 +9209,10 @@ def bitwise_or_Tensor(input, other, *, out=None):
 
 
 def bitwise_or_(input, other):
-    """bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8433,7 +9249,12 @@ _BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
 
 
 def bitwise_or_Scalar_Tensor(input, other, *, out=None):
-    """bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    z = bitwise_or(like(x, y), y)
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(bitwise_or_Scalar_Tensor, (input, other), out)
@@ -8458,7 +9279,12 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
 
 
 def bitwise_xor_Tensor(input, other, *, out=None):
-    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor
+
+    z = bitwise_xor(x, y)
+
+    Its derivative is not implemented.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(bitwise_xor_Tensor, (input, other), out)
@@ -8483,7 +9309,10 @@ def bitwise_xor_Tensor(input, other, *, out=None):
 
 
 def bitwise_xor_(input, other):
-    """bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8520,7 +9349,12 @@ _BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
 
 
 def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
-    """bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    z = bitwise_xor(like(x, y), y)
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(bitwise_xor_Scalar_Tensor, (input, other), out)
@@ -8545,7 +9379,10 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
 
 
 def bitwise_left_shift_Tensor(input, other, *, out=None):
-    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(bitwise_left_shift_Tensor, (input, other), out)
@@ -8570,7 +9407,10 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
 
 
 def bitwise_left_shift_(input, other):
-    """bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8601,7 +9441,10 @@ _BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", ((
 
 
 def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
-    """bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(bitwise_left_shift_Scalar_Tensor, (input, other), out)
@@ -8626,7 +9469,10 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
 
 
 def bitwise_right_shift_Tensor(input, other, *, out=None):
-    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(bitwise_right_shift_Tensor, (input, other), out)
@@ -8651,7 +9497,10 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
 
 
 def bitwise_right_shift_(input, other):
-    """bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -8682,7 +9531,10 @@ _BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", ((
 
 
 def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
-    """bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    """bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     other_ = other._array
     if out is not None:
         return write_out(bitwise_right_shift_Scalar_Tensor, (input, other), out)
@@ -8707,7 +9559,10 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
 
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8739,7 +9594,15 @@ _ISCLOSE = GuardedOverload("isclose", ((
 
 
 def maximum(input, other, *, out=None):
-    """maximum(Tensor self, Tensor other) -> Tensor"""
+    """maximum(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g / 2 if x = y, 0 if x < y, else g
+    ∂L/∂y = g / 2 if y = x, 0 if y < x, else g
+    dz = (dx + dy) / 2 if x = y, dx if x > y, else dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    MaximumBackward0, from the entry maximum of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8806,7 +9669,15 @@ _MAXIMUM = GuardedOverload("maximum", ((
 
 
 def minimum(input, other, *, out=None):
-    """minimum(Tensor self, Tensor other) -> Tensor"""
+    """minimum(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g / 2 if x = y, 0 if x > y, else g
+    ∂L/∂y = g / 2 if y = x, 0 if y > x, else g
+    dz = (dx + dy) / 2 if x = y, dx if x < y, else dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    MinimumBackward0, from the entry minimum of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8873,7 +9744,15 @@ _MINIMUM = GuardedOverload("minimum", ((
 
 
 def fmax(input, other, *, out=None):
-    """fmax(Tensor self, Tensor other) -> Tensor"""
+    """fmax(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g if (x ≥ y or y is NaN), else 0
+    ∂L/∂y = 0 if (x ≥ y or y is NaN), else g
+    dz = dx if (x ≥ y or y is NaN), else dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    FmaxBackward0, from the entry fmax of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -8940,7 +9819,15 @@ _FMAX = GuardedOverload("fmax", ((
 
 
 def fmin(input, other, *, out=None):
-    """fmin(Tensor self, Tensor other) -> Tensor"""
+    """fmin(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g if (x ≤ y or y is NaN), else 0
+    ∂L/∂y = 0 if (x ≤ y or y is NaN), else g
+    dz = dx if (x ≤ y or y is NaN), else dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    FminBackward0, from the entry fmin of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9007,21 +9894,36 @@ _FMIN = GuardedOverload("fmin", ((
 
 
 def max_other(input, other, *, out=None):
-    """max.other(Tensor self, Tensor other) -> Tensor"""
+    """max.other(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.max_other, and differentiable through them.
+    """
     if out is not None:
         return write_out(max_other, (input, other), out)
     return composite_elementwise.max_other(input, other)
 
 
 def min_other(input, other, *, out=None):
-    """min.other(Tensor self, Tensor other) -> Tensor"""
+    """min.other(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.min_other, and differentiable through them.
+    """
     if out is not None:
         return write_out(min_other, (input, other), out)
     return composite_elementwise.min_other(input, other)
 
 
 def atan2(input, other, *, out=None):
-    """atan2(Tensor self, Tensor other) -> Tensor"""
+    """atan2(Tensor self, Tensor other) -> Tensor
+
+    z = arctan2(x, y)
+    (∂L/∂x, ∂L/∂y) = atan2_backward(g, x, y)
+    dz = (−x · dy + y · dx) / (x² + y²)
+    where x = self, y = other, z = result, g = ∂L/∂z
+    atan2_backward: d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin.
+
+    Atan2Backward0, from the entry atan2 of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9088,7 +9990,10 @@ _ATAN2 = GuardedOverload("atan2", ((
 
 
 def atan2_(input, other):
-    """atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    atan2, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9159,7 +10064,15 @@ _ATAN2_ = GuardedOverload("atan2_", ((
 
 
 def hypot(input, other, *, out=None):
-    """hypot(Tensor self, Tensor other) -> Tensor"""
+    """hypot(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g · x / z
+    ∂L/∂y = g · y / z
+    dz = dx · x / z + dy · y / z
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    HypotBackward0, from the entry hypot of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9229,7 +10142,10 @@ _HYPOT = GuardedOverload("hypot", ((
 
 
 def hypot_(input, other):
-    """hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    hypot, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9297,7 +10213,15 @@ _HYPOT_ = GuardedOverload("hypot_", ((
 
 
 def copysign_Tensor(input, other, *, out=None):
-    """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """copysign.Tensor(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g · (0 if x = 0, else z / x)
+    ∂L/∂y = 0
+    dz = dx · (0 if x = 0, else z / x)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    CopysignBackward0, from the entry copysign.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(copysign_Tensor, (input, other), out)
@@ -9351,7 +10275,10 @@ def copysign_Tensor(input, other, *, out=None):
 
 
 def copysign__Tensor(input, other):
-    """copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    copysign.Tensor, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -9403,7 +10330,14 @@ def copysign__Tensor(input, other):
 
 
 def copysign_Scalar(input, other, *, out=None):
-    """copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+    """copysign.Scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = g · (0 if x = 0, else z / x)
+    dz = dx · (0 if x = 0, else z / x)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    CopysignBackward1, from the entry copysign.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(copysign_Scalar, (input, other), out)
@@ -9452,7 +10386,10 @@ def copysign_Scalar(input, other, *, out=None):
 
 
 def copysign__Scalar(input, other):
-    """copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    """copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    copysign.Scalar, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -9499,7 +10436,15 @@ def copysign__Scalar(input, other):
 
 
 def nextafter(input, other, *, out=None):
-    """nextafter(Tensor self, Tensor other) -> Tensor"""
+    """nextafter(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g if x ≠ y, else 0
+    ∂L/∂y = 0
+    dz = dx if x ≠ y, else 0
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    NextafterBackward0, from the entry nextafter of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9565,7 +10510,10 @@ _NEXTAFTER = GuardedOverload("nextafter", ((
 
 
 def nextafter_(input, other):
-    """nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    nextafter, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9629,7 +10577,10 @@ _NEXTAFTER_ = GuardedOverload("nextafter_", ((
 
 
 def heaviside(input, values, *, out=None):
-    """heaviside(Tensor self, Tensor values) -> Tensor"""
+    """heaviside(Tensor self, Tensor values) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_, values_ = input._array, values._array
     except AttributeError:
@@ -9663,7 +10614,10 @@ _HEAVISIDE = GuardedOverload("heaviside", ((
 
 
 def heaviside_(input, values):
-    """heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)"""
+    """heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         self_, values_ = input._array, values._array
     except AttributeError:
@@ -9689,7 +10643,10 @@ _HEAVISIDE_ = GuardedOverload("heaviside_", ((
 
 
 def gcd(input, other, *, out=None):
-    """gcd(Tensor self, Tensor other) -> Tensor"""
+    """gcd(Tensor self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9725,7 +10682,10 @@ _GCD = GuardedOverload("gcd", ((
 
 
 def gcd_(input, other):
-    """gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9754,7 +10714,10 @@ _GCD_ = GuardedOverload("gcd_", ((
 
 
 def lcm(input, other, *, out=None):
-    """lcm(Tensor self, Tensor other) -> Tensor"""
+    """lcm(Tensor self, Tensor other) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9790,7 +10753,10 @@ _LCM = GuardedOverload("lcm", ((
 
 
 def lcm_(input, other):
-    """lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -9819,7 +10785,15 @@ _LCM_ = GuardedOverload("lcm_", ((
 
 
 def xlogy_Tensor(input, other, *, out=None):
-    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """xlogy.Tensor(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = 0 if (x = 0 and y ≤ 0), else xlogy(g, y)
+    ∂L/∂y = g · x / y
+    dz = (0 if (x = 0 and y ≤ 0), else xlogy(dx, y)) + dy · x / y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    XlogyBackward0, from the entry xlogy.Tensor of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(xlogy_Tensor, (input, other), out)
@@ -9875,7 +10849,10 @@ def xlogy_Tensor(input, other, *, out=None):
 
 
 def xlogy__Tensor(input, other):
-    """xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    xlogy.Tensor, written into self; see there for the derivative.
+    """
     self_, other_ = input._array, other._array
     flags = state.flags
     records = False
@@ -9929,7 +10906,14 @@ def xlogy__Tensor(input, other):
 
 
 def xlogy_Scalar_Self(input, other, *, out=None):
-    """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
+    """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
+
+    ∂L/∂y = g · x / y
+    dz = dy · x / y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    XlogyBackward1, from the entry xlogy.Scalar_Self of derivatives.yaml.
+    """
     other_ = other._array
     if out is not None:
         return write_out(xlogy_Scalar_Self, (input, other), out)
@@ -9978,7 +10962,15 @@ def xlogy_Scalar_Self(input, other, *, out=None):
 
 
 def xlogy_Scalar_Other(input, other, *, out=None):
-    """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
+    """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = xlogy_self_backward(g, x, y)
+    dz = xlogy_self_backward(dx*, x, y)*
+    where x = self, y = other, z = result, g = ∂L/∂z
+    xlogy_self_backward: d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0.
+
+    XlogyBackward2, from the entry xlogy.Scalar_Other of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(xlogy_Scalar_Other, (input, other), out)
@@ -10027,7 +11019,10 @@ def xlogy_Scalar_Other(input, other, *, out=None):
 
 
 def xlogy__Scalar_Other(input, other):
-    """xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)"""
+    """xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    xlogy.Scalar_Other, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -10074,7 +11069,15 @@ def xlogy__Scalar_Other(input, other):
 
 
 def logaddexp(input, other, *, out=None):
-    """logaddexp(Tensor self, Tensor other) -> Tensor"""
+    """logaddexp(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g / (1 + exp(y − x))*
+    ∂L/∂y = g / (1 + exp(x − y))*
+    dz = dx / (1 + exp(y − x)) + dy / (1 + exp(x − y))
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    LogaddexpBackward0, from the entry logaddexp of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -10141,7 +11144,15 @@ _LOGADDEXP = GuardedOverload("logaddexp", ((
 
 
 def logaddexp2(input, other, *, out=None):
-    """logaddexp2(Tensor self, Tensor other) -> Tensor"""
+    """logaddexp2(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g / (1 + 2^(y − x))
+    ∂L/∂y = g / (1 + 2^(x − y))
+    dz = dx / (1 + 2^(y − x)) + dy / (1 + 2^(x − y))
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    Logaddexp2Backward0, from the entry logaddexp2 of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -10208,7 +11219,15 @@ _LOGADDEXP2 = GuardedOverload("logaddexp2", ((
 
 
 def ldexp(input, other, *, out=None):
-    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """ldexp.Tensor(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g · (2^y)*
+    ∂L/∂y = ln 2 · g · z*
+    dz = dx · 2^y + ln 2 · dy · z
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    LdexpBackward0, from the entry ldexp.Tensor of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -10276,7 +11295,10 @@ _LDEXP_TENSOR = GuardedOverload("ldexp", ((
 
 
 def ldexp_(input, other):
-    """ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    ldexp.Tensor, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -10340,7 +11362,15 @@ _LDEXP_ = GuardedOverload("ldexp_", ((
 
 
 def lerp_Scalar(input, end, weight, *, out=None):
-    """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
+
+    ∂L/∂x = g · (1 − weight*)
+    ∂L/∂end = g · weight*
+    dz = dx + weight · (dend − dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    LerpBackward0, from the entry lerp.Scalar of derivatives.yaml.
+    """
     self_, end_ = input._array, end._array
     if out is not None:
         return write_out(lerp_Scalar, (input, end, weight), out)
@@ -10391,7 +11421,10 @@ def lerp_Scalar(input, end, weight, *, out=None):
 
 
 def lerp__Scalar(input, end, weight):
-    """lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)"""
+    """lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)
+
+    lerp.Scalar, written into self; see there for the derivative.
+    """
     self_, end_ = input._array, end._array
     flags = state.flags
     records = False
@@ -10437,7 +11470,16 @@ def lerp__Scalar(input, end, weight):
 
 
 def lerp_Tensor(input, end, weight, *, out=None):
-    """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
+
+    ∂L/∂x = g · (1 − weight)*
+    ∂L/∂end = g · weight*
+    ∂L/∂weight = g · (end − x)*
+    dz = dx + weight · (dend − dx) + dweight · (end − x)
+    where x = self, z = result, g = ∂L/∂z
+
+    LerpBackward1, from the entry lerp.Tensor of derivatives.yaml.
+    """
     self_, end_, weight_ = input._array, end._array, weight._array
     if out is not None:
         return write_out(lerp_Tensor, (input, end, weight), out)
@@ -10500,7 +11542,10 @@ def lerp_Tensor(input, end, weight, *, out=None):
 
 
 def lerp__Tensor(input, end, weight):
-    """lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)"""
+    """lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)
+
+    lerp.Tensor, written into self; see there for the derivative.
+    """
     self_, end_, weight_ = input._array, end._array, weight._array
     flags = state.flags
     records = False
@@ -10560,7 +11605,20 @@ def lerp__Tensor(input, end, weight):
 
 
 def clamp_Tensor(input, min, max, *, out=None):
-    """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
+
+    ∂L/∂x = clamp_backward(g, x, min, max)
+    ∂L/∂min = clamp_min_backward(g, x, min, max)
+    ∂L/∂max = clamp_max_backward(g, x, min, max)
+    dz = clamp_jvp(x, dx, min, dmin, max, dmax)
+    where x = self, z = result, g = ∂L/∂z
+    clamp_backward: g where the value was within its bounds, which belong to the interval.
+    clamp_min_backward: The gradient of a lower bound: g where it took effect and the upper bound, which wins, did not.
+    clamp_max_backward: The gradient of an upper bound: g where it took effect.
+    clamp_jvp: The tangent of whichever of the three the result is equal to.
+
+    ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.
+    """
     self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
     if out is not None:
         return write_out(clamp_Tensor, (input, min, max), out)
@@ -10622,7 +11680,10 @@ def clamp_Tensor(input, min, max, *, out=None):
 
 
 def clamp__Tensor(input, min, max):
-    """clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"""
+    """clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)
+
+    clamp.Tensor, written into self; see there for the derivative.
+    """
     self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
     flags = state.flags
     records = False
@@ -10682,7 +11743,15 @@ def clamp__Tensor(input, min, max):
 
 
 def clamp(input, min, max, *, out=None):
-    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
+
+    ∂L/∂x = clamp_backward(g, x, min, max)
+    dz = clamp_backward(dx*, x, min, max)*
+    where x = self, z = result, g = ∂L/∂z
+    clamp_backward: g where the value was within its bounds, which belong to the interval.
+
+    ClampBackward1, from the entry clamp of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(clamp, (input, min, max), out)
@@ -10732,7 +11801,10 @@ def clamp(input, min, max, *, out=None):
 
 
 def clamp_(input, min, max):
-    """clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)"""
+    """clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)
+
+    clamp, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -10780,7 +11852,14 @@ def clamp_(input, min, max):
 
 
 def clamp_min(input, min, *, out=None):
-    """clamp_min(Tensor self, Scalar min) -> Tensor"""
+    """clamp_min(Tensor self, Scalar min) -> Tensor
+
+    ∂L/∂x = g if x ≥ min, else 0
+    dz = dx if x ≥ min, else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    ClampMinBackward0, from the entry clamp_min of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(clamp_min, (input, min), out)
@@ -10829,7 +11908,10 @@ def clamp_min(input, min, *, out=None):
 
 
 def clamp_min_(input, min):
-    """clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)"""
+    """clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)
+
+    clamp_min, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -10876,7 +11958,15 @@ def clamp_min_(input, min):
 
 
 def clamp_min_Tensor(input, min, *, out=None):
-    """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
+    """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor
+
+    ∂L/∂x = g if x ≥ min, else 0
+    ∂L/∂min = g if x < min, else 0
+    dz = dx if x ≥ min, else dmin
+    where x = self, z = result, g = ∂L/∂z
+
+    ClampMinBackward1, from the entry clamp_min.Tensor of derivatives.yaml.
+    """
     self_, min_ = input._array, min._array
     if out is not None:
         return write_out(clamp_min_Tensor, (input, min), out)
@@ -10932,7 +12022,10 @@ def clamp_min_Tensor(input, min, *, out=None):
 
 
 def clamp_min__Tensor(input, min):
-    """clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)"""
+    """clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)
+
+    clamp_min.Tensor, written into self; see there for the derivative.
+    """
     self_, min_ = input._array, min._array
     flags = state.flags
     records = False
@@ -10986,7 +12079,14 @@ def clamp_min__Tensor(input, min):
 
 
 def clamp_max(input, max, *, out=None):
-    """clamp_max(Tensor self, Scalar max) -> Tensor"""
+    """clamp_max(Tensor self, Scalar max) -> Tensor
+
+    ∂L/∂x = g if x ≤ max, else 0
+    dz = dx if x ≤ max, else 0
+    where x = self, z = result, g = ∂L/∂z
+
+    ClampMaxBackward0, from the entry clamp_max of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(clamp_max, (input, max), out)
@@ -11035,7 +12135,10 @@ def clamp_max(input, max, *, out=None):
 
 
 def clamp_max_(input, max):
-    """clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)"""
+    """clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)
+
+    clamp_max, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -11082,7 +12185,15 @@ def clamp_max_(input, max):
 
 
 def clamp_max_Tensor(input, max, *, out=None):
-    """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
+    """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
+
+    ∂L/∂x = g if x ≤ max, else 0
+    ∂L/∂max = g if x > max, else 0
+    dz = dx if x ≤ max, else dmax
+    where x = self, z = result, g = ∂L/∂z
+
+    ClampMaxBackward1, from the entry clamp_max.Tensor of derivatives.yaml.
+    """
     self_, max_ = input._array, max._array
     if out is not None:
         return write_out(clamp_max_Tensor, (input, max), out)
@@ -11138,7 +12249,10 @@ def clamp_max_Tensor(input, max, *, out=None):
 
 
 def clamp_max__Tensor(input, max):
-    """clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)"""
+    """clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)
+
+    clamp_max.Tensor, written into self; see there for the derivative.
+    """
     self_, max_ = input._array, max._array
     flags = state.flags
     records = False
@@ -11192,7 +12306,15 @@ def clamp_max__Tensor(input, max):
 
 
 def where_self(condition, self, other, *, out=None):
-    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+    """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g if condition, else 0
+    ∂L/∂y = 0 if condition, else g
+    dz = dx if condition, else dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    WhereBackward0, from the entry where.self of derivatives.yaml.
+    """
     condition_, self_, other_ = condition._array, self._array, other._array
     if out is not None:
         return write_out(where_self, (condition, self, other), out)
@@ -11245,7 +12367,14 @@ def where_self(condition, self, other, *, out=None):
 
 
 def fill_Scalar(input, value, *, out=None):
-    """fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+    """fill.Scalar(Tensor self, Scalar value) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    FillBackward0, from the entry fill.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(fill_Scalar, (input, value), out)
@@ -11289,7 +12418,15 @@ def fill_Scalar(input, value, *, out=None):
 
 
 def fill_Tensor(input, value, *, out=None):
-    """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
+    """fill.Tensor(Tensor self, Tensor value) -> Tensor
+
+    ∂L/∂x = 0
+    ∂L/∂value = Σ g
+    dz = dvalue
+    where x = self, z = result, g = ∂L/∂z
+
+    FillBackward1, from the entry fill.Tensor of derivatives.yaml.
+    """
     self_, value_ = input._array, value._array
     if out is not None:
         return write_out(fill_Tensor, (input, value), out)
@@ -11339,7 +12476,14 @@ def fill_Tensor(input, value, *, out=None):
 
 
 def fill__Scalar(input, value):
-    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
+    """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    FillBackward2, from the entry fill_.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -11374,7 +12518,15 @@ def fill__Scalar(input, value):
 
 
 def fill__Tensor(input, value):
-    """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)"""
+    """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    ∂L/∂value = Σ g
+    dz = dvalue
+    where x = self, z = result, g = ∂L/∂z
+
+    FillBackward3, from the entry fill_.Tensor of derivatives.yaml.
+    """
     self_, value_ = input._array, value._array
     flags = state.flags
     records = False
@@ -11415,7 +12567,15 @@ def fill__Tensor(input, value):
 
 
 def zero(input, *, out=None):
-    """zero(Tensor self) -> Tensor"""
+    """zero(Tensor self) -> Tensor
+
+    z = 0
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    ZeroBackward0, from the entry zero of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11469,7 +12629,10 @@ _ZERO = GuardedOverload("zero", ((
 
 
 def zero_(input):
-    """zero_(Tensor(a!) self) -> Tensor(a!)"""
+    """zero_(Tensor(a!) self) -> Tensor(a!)
+
+    zero, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11515,7 +12678,15 @@ _ZERO_ = GuardedOverload("zero_", ((
 
 
 def sigmoid_backward(grad_output, output):
-    """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor
+
+    ∂L/∂grad_output = g · (1 − output) · output
+    ∂L/∂output = g* · grad_output · (1 − 2 · output*)
+    dz = dgrad_output · ((1 − output) · output)* + doutput* · grad_output · (1 − 2 · output*)
+    where z = result, g = ∂L/∂z
+
+    SigmoidBackwardBackward0, from the entry sigmoid_backward of derivatives.yaml.
+    """
     try:
         grad_output_, output_ = grad_output._array, output._array
     except AttributeError:
@@ -11581,7 +12752,15 @@ _SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
 
 
 def tanh_backward(grad_output, output):
-    """tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    """tanh_backward(Tensor grad_output, Tensor output) -> Tensor
+
+    ∂L/∂grad_output = g · (1 − (output*)²)*
+    ∂L/∂output = −2 · g* · output* · grad_output
+    dz = dgrad_output · (1 − output²)* − 2 · doutput* · output* · grad_output
+    where z = result, g = ∂L/∂z
+
+    TanhBackwardBackward0, from the entry tanh_backward of derivatives.yaml.
+    """
     try:
         grad_output_, output_ = grad_output._array, output._array
     except AttributeError:
@@ -11647,7 +12826,10 @@ _TANH_BACKWARD = GuardedOverload("tanh_backward", ((
 
 
 def logit_backward(grad_output, self, eps=None):
-    """logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor"""
+    """logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -11683,7 +12865,10 @@ _LOGIT_BACKWARD = GuardedOverload("logit_backward", ((
 
 
 def absolute(input, *, out=None):
-    """absolute(Tensor self) -> Tensor"""
+    """absolute(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.absolute, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11702,7 +12887,10 @@ _ABSOLUTE = GuardedOverload("absolute", ((
 
 
 def absolute_(self):
-    """absolute_(Tensor(a!) self) -> Tensor(a!)"""
+    """absolute_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.absolute_, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -11719,7 +12907,10 @@ _ABSOLUTE_ = GuardedOverload("absolute_", ((
 
 
 def arcsin(input, *, out=None):
-    """arcsin(Tensor self) -> Tensor"""
+    """arcsin(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arcsin, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11738,7 +12929,10 @@ _ARCSIN = GuardedOverload("arcsin", ((
 
 
 def arcsin_(input):
-    """arcsin_(Tensor(a!) self) -> Tensor(a!)"""
+    """arcsin_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arcsin_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11755,7 +12949,10 @@ _ARCSIN_ = GuardedOverload("arcsin_", ((
 
 
 def arccos(input, *, out=None):
-    """arccos(Tensor self) -> Tensor"""
+    """arccos(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arccos, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11774,7 +12971,10 @@ _ARCCOS = GuardedOverload("arccos", ((
 
 
 def arccos_(input):
-    """arccos_(Tensor(a!) self) -> Tensor(a!)"""
+    """arccos_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arccos_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11791,7 +12991,10 @@ _ARCCOS_ = GuardedOverload("arccos_", ((
 
 
 def arctan(input, *, out=None):
-    """arctan(Tensor self) -> Tensor"""
+    """arctan(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arctan, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11810,7 +13013,10 @@ _ARCTAN = GuardedOverload("arctan", ((
 
 
 def arctan_(input):
-    """arctan_(Tensor(a!) self) -> Tensor(a!)"""
+    """arctan_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arctan_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11827,7 +13033,10 @@ _ARCTAN_ = GuardedOverload("arctan_", ((
 
 
 def arcsinh(input, *, out=None):
-    """arcsinh(Tensor self) -> Tensor"""
+    """arcsinh(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arcsinh, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11846,7 +13055,10 @@ _ARCSINH = GuardedOverload("arcsinh", ((
 
 
 def arcsinh_(input):
-    """arcsinh_(Tensor(a!) self) -> Tensor(a!)"""
+    """arcsinh_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arcsinh_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11863,7 +13075,10 @@ _ARCSINH_ = GuardedOverload("arcsinh_", ((
 
 
 def arccosh(input, *, out=None):
-    """arccosh(Tensor self) -> Tensor"""
+    """arccosh(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arccosh, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11882,7 +13097,10 @@ _ARCCOSH = GuardedOverload("arccosh", ((
 
 
 def arccosh_(input):
-    """arccosh_(Tensor(a!) self) -> Tensor(a!)"""
+    """arccosh_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arccosh_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11899,7 +13117,10 @@ _ARCCOSH_ = GuardedOverload("arccosh_", ((
 
 
 def arctanh(input, *, out=None):
-    """arctanh(Tensor self) -> Tensor"""
+    """arctanh(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.arctanh, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11918,7 +13139,10 @@ _ARCTANH = GuardedOverload("arctanh", ((
 
 
 def arctanh_(input):
-    """arctanh_(Tensor(a!) self) -> Tensor(a!)"""
+    """arctanh_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arctanh_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11935,7 +13159,10 @@ _ARCTANH_ = GuardedOverload("arctanh_", ((
 
 
 def negative(input, *, out=None):
-    """negative(Tensor self) -> Tensor"""
+    """negative(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.negative, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11954,7 +13181,10 @@ _NEGATIVE = GuardedOverload("negative", ((
 
 
 def negative_(input):
-    """negative_(Tensor(a!) self) -> Tensor(a!)"""
+    """negative_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.negative_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11971,7 +13201,10 @@ _NEGATIVE_ = GuardedOverload("negative_", ((
 
 
 def fix(input, *, out=None):
-    """fix(Tensor self) -> Tensor"""
+    """fix(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.fix, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -11990,7 +13223,10 @@ _FIX = GuardedOverload("fix", ((
 
 
 def fix_(input):
-    """fix_(Tensor(a!) self) -> Tensor(a!)"""
+    """fix_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.fix_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12007,7 +13243,10 @@ _FIX_ = GuardedOverload("fix_", ((
 
 
 def square(input, *, out=None):
-    """square(Tensor self) -> Tensor"""
+    """square(Tensor self) -> Tensor
+
+    Made of other operators by composite.elementwise.square, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12026,7 +13265,10 @@ _SQUARE = GuardedOverload("square", ((
 
 
 def square_(input):
-    """square_(Tensor(a!) self) -> Tensor(a!)"""
+    """square_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.square_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12043,7 +13285,10 @@ _SQUARE_ = GuardedOverload("square_", ((
 
 
 def subtract(input, other, *, alpha=1, out=None):
-    """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+
+    Made of other operators by composite.elementwise.subtract, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12068,7 +13313,10 @@ _SUBTRACT_TENSOR = GuardedOverload("subtract", ((
 
 
 def subtract_(self, other, *, alpha=1):
-    """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"""
+    """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.subtract_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12089,7 +13337,10 @@ _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
 
 
 def multiply(input, other, *, out=None):
-    """multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """multiply.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.multiply, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12112,7 +13363,10 @@ _MULTIPLY_TENSOR = GuardedOverload("multiply", ((
 
 
 def multiply_(self, other):
-    """multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.multiply_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12131,31 +13385,46 @@ _MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
 
 
 def divide_Tensor(input, other, *, out=None):
-    """divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """divide.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.divide, and differentiable through them.
+    """
     if out is not None:
         return write_out(divide_Tensor, (input, other), out)
     return composite_elementwise.divide(input, other)
 
 
 def divide__Tensor(self, other):
-    """divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.divide_, and differentiable through them.
+    """
     return composite_elementwise.divide_(self, other)
 
 
 def divide_Tensor_mode(input, other, rounding_mode, *, out=None):
-    """divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    """divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
+
+    Made of other operators by composite.elementwise.divide_mode, and differentiable through them.
+    """
     if out is not None:
         return write_out(divide_Tensor_mode, (input, other, rounding_mode), out)
     return composite_elementwise.divide_mode(input, other, rounding_mode)
 
 
 def divide__Tensor_mode(self, other, rounding_mode):
-    """divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)"""
+    """divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.divide_mode_, and differentiable through them.
+    """
     return composite_elementwise.divide_mode_(self, other, rounding_mode)
 
 
 def true_divide(input, other, *, out=None):
-    """true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """true_divide.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.true_divide, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12178,7 +13447,10 @@ _TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
 
 
 def true_divide_(self, other):
-    """true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.true_divide_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12197,7 +13469,10 @@ _TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
 
 
 def arctan2(input, other, *, out=None):
-    """arctan2(Tensor self, Tensor other) -> Tensor"""
+    """arctan2(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.arctan2, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -12216,7 +13491,10 @@ _ARCTAN2 = GuardedOverload("arctan2", ((
 
 
 def arctan2_(self, other):
-    """arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.arctan2_, and differentiable through them.
+    """
     try:
         self_, other_ = self._array, other._array
     except AttributeError:
@@ -12233,7 +13511,10 @@ _ARCTAN2_ = GuardedOverload("arctan2_", ((
 
 
 def not_equal(input, other, *, out=None):
-    """not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """not_equal.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.not_equal, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12254,7 +13535,10 @@ _NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
 
 
 def not_equal_(self, other):
-    """not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.not_equal_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12273,7 +13557,10 @@ _NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
 
 
 def less(input, other, *, out=None):
-    """less.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """less.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.less, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12294,7 +13581,10 @@ _LESS_TENSOR = GuardedOverload("less", ((
 
 
 def less_(self, other):
-    """less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.less_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12313,7 +13603,10 @@ _LESS__TENSOR = GuardedOverload("less_", ((
 
 
 def less_equal(input, other, *, out=None):
-    """less_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """less_equal.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.less_equal, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12334,7 +13627,10 @@ _LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
 
 
 def less_equal_(self, other):
-    """less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.less_equal_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12353,7 +13649,10 @@ _LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
 
 
 def greater(input, other, *, out=None):
-    """greater.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """greater.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.greater, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12374,7 +13673,10 @@ _GREATER_TENSOR = GuardedOverload("greater", ((
 
 
 def greater_(self, other):
-    """greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.greater_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12393,7 +13695,10 @@ _GREATER__TENSOR = GuardedOverload("greater_", ((
 
 
 def greater_equal(input, other, *, out=None):
-    """greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
+    """greater_equal.Tensor(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.greater_equal, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
@@ -12414,7 +13719,10 @@ _GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
 
 
 def greater_equal_(self, other):
-    """greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.greater_equal_, and differentiable through them.
+    """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
@@ -12433,62 +13741,92 @@ _GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
 
 
 def clip(input, min, max, *, out=None):
-    """clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    """clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
+
+    Made of other operators by composite.elementwise.clip, and differentiable through them.
+    """
     if out is not None:
         return write_out(clip, (input, min, max), out)
     return composite_elementwise.clip(input, min, max)
 
 
 def clip_(input, min, max):
-    """clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)"""
+    """clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.clip_, and differentiable through them.
+    """
     return composite_elementwise.clip_(input, min, max)
 
 
 def clip_Tensor(input, min, max, *, out=None):
-    """clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    """clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
+
+    Made of other operators by composite.elementwise.clip, and differentiable through them.
+    """
     if out is not None:
         return write_out(clip_Tensor, (input, min, max), out)
     return composite_elementwise.clip(input, min, max)
 
 
 def clip__Tensor(input, min, max):
-    """clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"""
+    """clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.clip_, and differentiable through them.
+    """
     return composite_elementwise.clip_(input, min, max)
 
 
 def float_power_Tensor_Tensor(input, exponent, *, out=None):
-    """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    """float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
+
+    Made of other operators by composite.elementwise.float_power, and differentiable through them.
+    """
     if out is not None:
         return write_out(float_power_Tensor_Tensor, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
 
 
 def float_power__Tensor(self, exponent):
-    """float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)"""
+    """float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.float_power_, and differentiable through them.
+    """
     return composite_elementwise.float_power_(self, exponent)
 
 
 def float_power_Scalar(input, exponent, *, out=None):
-    """float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    """float_power.Scalar(Scalar self, Tensor exponent) -> Tensor
+
+    Made of other operators by composite.elementwise.float_power_of_scalar, and differentiable through them.
+    """
     if out is not None:
         return write_out(float_power_Scalar, (input, exponent), out)
     return composite_elementwise.float_power_of_scalar(input, exponent)
 
 
 def float_power_Tensor_Scalar(input, exponent, *, out=None):
-    """float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    """float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
+
+    Made of other operators by composite.elementwise.float_power, and differentiable through them.
+    """
     if out is not None:
         return write_out(float_power_Tensor_Scalar, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
 
 
 def float_power__Scalar(self, exponent):
-    """float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)"""
+    """float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.float_power_, and differentiable through them.
+    """
     return composite_elementwise.float_power_(self, exponent)
 
 
 def where(condition):
-    """where(Tensor condition) -> Tensor[]"""
+    """where(Tensor condition) -> Tensor[]
+
+    Its derivative is not implemented.
+    """
     condition_ = condition._array
     results = [ops.wrap(r) for r in kernels_elementwise.where_nonzero(condition_)]
     flags = state.flags
@@ -12500,7 +13838,10 @@ def where(condition):
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool"""
+    """allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool
+
+    Made of other operators by composite.elementwise.allclose, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -12519,7 +13860,10 @@ _ALLCLOSE = GuardedOverload("allclose", ((
 
 
 def equal(input, other):
-    """equal(Tensor self, Tensor other) -> bool"""
+    """equal(Tensor self, Tensor other) -> bool
+
+    Made of other operators by composite.elementwise.equal, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -12536,7 +13880,10 @@ _EQUAL = GuardedOverload("equal", ((
 
 
 def is_nonzero(input):
-    """is_nonzero(Tensor self) -> bool"""
+    """is_nonzero(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_nonzero, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12553,7 +13900,10 @@ _IS_NONZERO = GuardedOverload("is_nonzero", ((
 
 
 def is_same_size(input, other):
-    """is_same_size(Tensor self, Tensor other) -> bool"""
+    """is_same_size(Tensor self, Tensor other) -> bool
+
+    Made of other operators by composite.elementwise.is_same_size, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -12570,7 +13920,10 @@ _IS_SAME_SIZE = GuardedOverload("is_same_size", ((
 
 
 def is_floating_point(input):
-    """is_floating_point(Tensor self) -> bool"""
+    """is_floating_point(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_floating_point, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12587,7 +13940,10 @@ _IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
 
 
 def is_complex(input):
-    """is_complex(Tensor self) -> bool"""
+    """is_complex(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_complex, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12604,7 +13960,10 @@ _IS_COMPLEX = GuardedOverload("is_complex", ((
 
 
 def is_signed(input):
-    """is_signed(Tensor self) -> bool"""
+    """is_signed(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_signed, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12621,7 +13980,10 @@ _IS_SIGNED = GuardedOverload("is_signed", ((
 
 
 def is_conj(input):
-    """is_conj(Tensor self) -> bool"""
+    """is_conj(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_conj, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -12638,7 +14000,10 @@ _IS_CONJ = GuardedOverload("is_conj", ((
 
 
 def is_neg(input):
-    """is_neg(Tensor self) -> bool"""
+    """is_neg(Tensor self) -> bool
+
+    Made of other operators by composite.elementwise.is_neg, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:

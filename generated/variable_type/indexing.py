@@ -66,7 +66,14 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def masked_fill_Scalar(input, mask, value, *, out=None):
-    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
+
+    ∂L/∂x = 0 if mask, else g
+    dz = 0 if mask, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    MaskedFillBackward0, from the entry masked_fill.Scalar of derivatives.yaml.
+    """
     self_, mask_ = input._array, mask._array
     if out is not None:
         return write_out(masked_fill_Scalar, (input, mask, value), out)
@@ -108,7 +115,10 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
 
 
 def masked_fill__Scalar(self, mask, value):
-    """masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)"""
+    """masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)
+
+    masked_fill.Scalar, written into self; see there for the derivative.
+    """
     self_, mask_ = self._array, mask._array
     flags = state.flags
     records = False
@@ -144,7 +154,15 @@ def masked_fill__Scalar(self, mask, value):
 
 
 def masked_fill_Tensor(input, mask, value, *, out=None):
-    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+    """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor
+
+    ∂L/∂x = 0 if mask, else g
+    ∂L/∂value = Σ (g if mask, else 0)
+    dz = dvalue if mask, else dx
+    where x = self, z = result, g = ∂L/∂z
+
+    MaskedFillBackward1, from the entry masked_fill.Tensor of derivatives.yaml.
+    """
     self_, mask_, value_ = input._array, mask._array, value._array
     if out is not None:
         return write_out(masked_fill_Tensor, (input, mask, value), out)
@@ -192,7 +210,10 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
 
 
 def masked_fill__Tensor(self, mask, value):
-    """masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)"""
+    """masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)
+
+    masked_fill.Tensor, written into self; see there for the derivative.
+    """
     self_, mask_, value_ = self._array, mask._array, value._array
     flags = state.flags
     records = False
@@ -234,7 +255,14 @@ def masked_fill__Tensor(self, mask, value):
 
 
 def index_Tensor(input, indices, *, out=None):
-    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+
+    ∂L/∂x = _index_put_impl(0, indices, g, True)
+    dz = index(dx, indices)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexBackward0, from the entry index.Tensor of derivatives.yaml.
+    """
     self_, indices_ = input._array, [None if t is None else t._array for t in indices]
     if out is not None:
         return write_out(index_Tensor, (input, indices), out)
@@ -277,7 +305,14 @@ def index_Tensor(input, indices, *, out=None):
 
 
 def _unsafe_index_Tensor(input, indices):
-    """_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    """_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
+
+    ∂L/∂x = _unsafe_index_put(0, indices, g, True)
+    dz = _unsafe_index(dx, indices)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsafeIndexBackward0, from the entry _unsafe_index.Tensor of derivatives.yaml.
+    """
     self_, indices_ = input._array, [None if t is None else t._array for t in indices]
     result_ = kernels_indexing.index(self_, indices_)
     if result_.__class__ is not ndarray:
@@ -318,7 +353,14 @@ def _unsafe_index_Tensor(input, indices):
 
 
 def _unsafe_masked_index(input, mask, indices, fill):
-    """_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"""
+    """_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor
+
+    ∂L/∂x = _unsafe_masked_index_put_accumulate(0, mask, indices, g)
+    dz = _unsafe_masked_index(dx, mask, indices, 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsafeMaskedIndexBackward0, from the entry _unsafe_masked_index of derivatives.yaml.
+    """
     self_, mask_, indices_ = input._array, mask._array, [None if t is None else t._array for t in indices]
     result_ = kernels_indexing.masked_index(self_, mask_, indices_, fill)
     if result_.__class__ is not ndarray:
@@ -360,7 +402,15 @@ def _unsafe_masked_index(input, mask, indices, fill):
 
 
 def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
-    """_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"""
+    """_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂values = _unsafe_masked_index(g, mask, indices, 0)
+    dz = _unsafe_masked_index_put_accumulate(dx, mask, indices, dvalues)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsafeMaskedIndexPutAccumulateBackward0, from the entry _unsafe_masked_index_put_accumulate of derivatives.yaml.
+    """
     self_, mask_, indices_, values_ = input._array, mask._array, [None if t is None else t._array for t in indices], values._array
     result_ = kernels_indexing.masked_index_put_accumulate(self_, mask_, indices_, values_)
     if result_.__class__ is not ndarray:
@@ -408,7 +458,15 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
 
 
 def _unsafe_index_put(input, indices, values, accumulate):
-    """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+
+    ∂L/∂x = g if accumulate, else _unsafe_index_put(g, indices, 0, False)
+    ∂L/∂values = _unsafe_index(g, indices)
+    dz = _unsafe_index_put(dx, indices, dvalues, accumulate)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsafeIndexPutBackward0, from the entry _unsafe_index_put of derivatives.yaml.
+    """
     self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
     result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
     if result_.__class__ is not ndarray:
@@ -458,7 +516,15 @@ def _unsafe_index_put(input, indices, values, accumulate):
 
 
 def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING, out=None):
-    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂source = index_select(g, dim, index) · α
+    dz = index_add(dx, dim, index, dsource · α)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexAddBackward0, from the entry index_add of derivatives.yaml.
+    """
     try:
         self_, index_, source_ = input._array, index._array, source._array
     except AttributeError:
@@ -523,7 +589,10 @@ _INDEX_ADD = GuardedOverload("index_add", ((
 
 
 def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING):
-    """index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)"""
+    """index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)
+
+    index_add, written into self; see there for the derivative.
+    """
     try:
         self_, index_, source_ = self._array, index._array, source._array
     except AttributeError:
@@ -582,7 +651,16 @@ _INDEX_ADD_ = GuardedOverload("index_add_", ((
 
 
 def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
-    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor
+
+    (∂L/∂x, ∂L/∂source) = index_reduce_backward(g, x, dim, index, source, reduce, include_self, z)
+    dz = index_reduce_jvp(x, dx, dim, index, source, dsource, reduce, include_self, z)
+    where x = self, z = result, g = ∂L/∂z
+    index_reduce_backward: The gradients of `index_reduce`: those of `scatter_reduce` with the index of the source's shape.
+    index_reduce_jvp: The tangent of `index_reduce`, as of `scatter_reduce`.
+
+    IndexReduceBackward0, from the entry index_reduce of derivatives.yaml.
+    """
     try:
         self_, index_, source_ = input._array, index._array, source._array
     except AttributeError:
@@ -651,7 +729,10 @@ _INDEX_REDUCE = GuardedOverload("index_reduce", ((
 
 
 def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
-    """index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)"""
+    """index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)
+
+    index_reduce, written into self; see there for the derivative.
+    """
     try:
         self_, index_, source_ = self._array, index._array, source._array
     except AttributeError:
@@ -716,7 +797,15 @@ _INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
 
 
 def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING, out=None):
-    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor
+
+    ∂L/∂x = index_fill(g, dim, index, 0)
+    ∂L/∂source = index_select(g, dim, index)
+    dz = index_copy(dx, dim, index, dsource)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexCopyBackward0, from the entry index_copy of derivatives.yaml.
+    """
     try:
         self_, index_, source_ = input._array, index._array, source._array
     except AttributeError:
@@ -779,7 +868,10 @@ _INDEX_COPY = GuardedOverload("index_copy", ((
 
 
 def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING):
-    """index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)"""
+    """index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)
+
+    index_copy, written into self; see there for the derivative.
+    """
     try:
         self_, index_, source_ = self._array, index._array, source._array
     except AttributeError:
@@ -836,7 +928,14 @@ _INDEX_COPY_ = GuardedOverload("index_copy_", ((
 
 
 def index_fill_int_Scalar(input, dim, index, value, *, out=None):
-    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
+
+    ∂L/∂x = index_fill(g, dim, index, 0)
+    dz = index_fill(dx, dim, index, 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexFillBackward0, from the entry index_fill.int_Scalar of derivatives.yaml.
+    """
     self_, index_ = input._array, index._array
     if out is not None:
         return write_out(index_fill_int_Scalar, (input, dim, index, value), out)
@@ -879,7 +978,10 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
 
 
 def index_fill__int_Scalar(self, dim, index, value):
-    """index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)"""
+    """index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)
+
+    index_fill.int_Scalar, written into self; see there for the derivative.
+    """
     self_, index_ = self._array, index._array
     flags = state.flags
     records = False
@@ -916,7 +1018,15 @@ def index_fill__int_Scalar(self, dim, index, value):
 
 
 def index_fill_int_Tensor(input, dim, index, value, *, out=None):
-    """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor
+
+    ∂L/∂x = index_fill(g, dim, index, 0)
+    ∂L/∂value = Σ index_select(g, dim, _unique(remainder(index, shape(g)[dim]), False)[0])
+    dz = index_fill(dx, dim, index, dvalue)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexFillBackward1, from the entry index_fill.int_Tensor of derivatives.yaml.
+    """
     self_, index_, value_ = input._array, index._array, value._array
     if out is not None:
         return write_out(index_fill_int_Tensor, (input, dim, index, value), out)
@@ -965,7 +1075,10 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
 
 
 def index_fill__int_Tensor(self, dim, index, value):
-    """index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)"""
+    """index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)
+
+    index_fill.int_Tensor, written into self; see there for the derivative.
+    """
     self_, index_, value_ = self._array, index._array, value._array
     flags = state.flags
     records = False
@@ -1008,7 +1121,15 @@ def index_fill__int_Tensor(self, dim, index, value):
 
 
 def index_put(input, indices, values, accumulate, *, out=None):
-    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
+
+    ∂L/∂x = g if accumulate, else index_put(g, indices, 0)
+    ∂L/∂values = index(g, indices)
+    dz = index_put(dx, indices, dvalues, accumulate)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexPutBackward0, from the entry index_put of derivatives.yaml.
+    """
     self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
     if out is not None:
         return write_out(index_put, (input, indices, values, accumulate), out)
@@ -1059,7 +1180,10 @@ def index_put(input, indices, values, accumulate, *, out=None):
 
 
 def index_put_(input, indices, values, accumulate):
-    """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)"""
+    """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
+
+    index_put, written into self; see there for the derivative.
+    """
     self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
     flags = state.flags
     records = False
@@ -1104,7 +1228,15 @@ def index_put_(input, indices, values, accumulate):
 
 
 def _index_put_impl_(input, indices, values, accumulate, unsafe):
-    """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)"""
+    """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)
+
+    ∂L/∂x = g if accumulate, else index_put(g, indices, 0)
+    ∂L/∂values = index(g, indices)
+    dz = index_put(dx, indices, dvalues, accumulate)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexPutImplBackward0, from the entry _index_put_impl_ of derivatives.yaml.
+    """
     self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
     flags = state.flags
     records = False
@@ -1149,7 +1281,15 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
 
 
 def masked_scatter(input, mask, source, *, out=None):
-    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
+
+    ∂L/∂x = 0 if mask, else g
+    ∂L/∂source = masked_scatter_backward(g, mask, shape(source))
+    dz = masked_scatter(dx, mask, dsource)
+    where x = self, z = result, g = ∂L/∂z
+
+    MaskedScatterBackward0, from the entry masked_scatter of derivatives.yaml.
+    """
     try:
         self_, mask_, source_ = input._array, mask._array, source._array
     except AttributeError:
@@ -1209,7 +1349,10 @@ _MASKED_SCATTER = GuardedOverload("masked_scatter", ((
 
 
 def masked_scatter_(self, mask, source):
-    """masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)"""
+    """masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)
+
+    masked_scatter, written into self; see there for the derivative.
+    """
     try:
         self_, mask_, source_ = self._array, mask._array, source._array
     except AttributeError:
@@ -1263,7 +1406,14 @@ _MASKED_SCATTER_ = GuardedOverload("masked_scatter_", ((
 
 
 def masked_scatter_backward(grad_output, mask, sizes):
-    """masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor"""
+    """masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor
+
+    ∂L/∂grad_output = masked_scatter(0, mask, g)
+    dz = masked_scatter_backward(dgrad_output, mask, sizes)
+    where z = result, g = ∂L/∂z
+
+    MaskedScatterBackwardBackward0, from the entry masked_scatter_backward of derivatives.yaml.
+    """
     grad_output_, mask_ = grad_output._array, mask._array
     result_ = kernels_indexing.masked_scatter_backward(grad_output_, mask_, sizes)
     if result_.__class__ is not ndarray:
@@ -1306,7 +1456,15 @@ def masked_scatter_backward(grad_output, mask, sizes):
 
 
 def masked_select(input, mask, *, out=None):
-    """masked_select(Tensor self, Tensor mask) -> Tensor"""
+    """masked_select(Tensor self, Tensor mask) -> Tensor
+
+    ∂L/∂x = masked_select_backward(g, shape(x), mask)
+    dz = masked_select(dx, mask)
+    where x = self, z = result, g = ∂L/∂z
+    masked_select_backward: The gradient put where each element was selected, zeros elsewhere.
+
+    MaskedSelectBackward0, from the entry masked_select of derivatives.yaml.
+    """
     try:
         self_, mask_ = input._array, mask._array
     except AttributeError:
@@ -1360,7 +1518,15 @@ _MASKED_SELECT = GuardedOverload("masked_select", ((
 
 
 def put(input, index, source, accumulate=False, *, out=None):
-    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor
+
+    ∂L/∂x = g if accumulate, else put(g, index, 0)
+    ∂L/∂source = reshape_as(take(g, index), source)
+    dz = put(dx, index, dsource, accumulate)
+    where x = self, z = result, g = ∂L/∂z
+
+    PutBackward0, from the entry put of derivatives.yaml.
+    """
     try:
         self_, index_, source_ = input._array, index._array, source._array
     except AttributeError:
@@ -1423,7 +1589,10 @@ _PUT = GuardedOverload("put", ((
 
 
 def put_(self, index, source, accumulate=False):
-    """put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)"""
+    """put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)
+
+    put, written into self; see there for the derivative.
+    """
     try:
         self_, index_, source_ = self._array, index._array, source._array
     except AttributeError:
@@ -1480,7 +1649,14 @@ _PUT_ = GuardedOverload("put_", ((
 
 
 def take(input, index, *, out=None):
-    """take(Tensor self, Tensor index) -> Tensor"""
+    """take(Tensor self, Tensor index) -> Tensor
+
+    ∂L/∂x = put(0, index, g, True)
+    dz = take(dx, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    TakeBackward0, from the entry take of derivatives.yaml.
+    """
     try:
         self_, index_ = input._array, index._array
     except AttributeError:
@@ -1534,14 +1710,24 @@ _TAKE = GuardedOverload("take", ((
 
 
 def take_along_dim(input, indices, dim, *, out=None):
-    """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor
+
+    Made of other operators by composite.indexing.take_along_dim, and differentiable through them.
+    """
     if out is not None:
         return write_out(take_along_dim, (input, indices, dim), out)
     return composite_indexing.take_along_dim(input, indices, dim)
 
 
 def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
-    """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    """index_select(Tensor self, int dim, Tensor index) -> Tensor
+
+    ∂L/∂x = index_add(0, dim, index, g)
+    dz = index_select(dx, dim, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    IndexSelectBackward0, from the entry index_select of derivatives.yaml.
+    """
     try:
         self_, index_ = input._array, index._array
     except AttributeError:
@@ -1598,7 +1784,14 @@ _INDEX_SELECT = GuardedOverload("index_select", ((
 
 
 def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING, out=None):
-    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor
+
+    ∂L/∂x = scatter_add(0, dim, index, g)
+    dz = gather(dx, dim, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    GatherBackward0, from the entry gather of derivatives.yaml.
+    """
     try:
         self_, index_ = input._array, index._array
     except AttributeError:
@@ -1655,7 +1848,15 @@ _GATHER = GuardedOverload("gather", ((
 
 
 def scatter_src(input, dim, index, src, *, out=None):
-    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
+
+    ∂L/∂x = scatter(g, dim, index, 0)
+    ∂L/∂src = gather(g, dim, index)
+    dz = scatter(dx, dim, index, dsrc)
+    where x = self, z = result, g = ∂L/∂z
+
+    ScatterBackward0, from the entry scatter.src of derivatives.yaml.
+    """
     self_, index_, src_ = input._array, index._array, src._array
     if out is not None:
         return write_out(scatter_src, (input, dim, index, src), out)
@@ -1704,7 +1905,10 @@ def scatter_src(input, dim, index, src, *, out=None):
 
 
 def scatter__src(self, dim, index, src):
-    """scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)"""
+    """scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)
+
+    scatter.src, written into self; see there for the derivative.
+    """
     self_, index_, src_ = self._array, index._array, src._array
     flags = state.flags
     records = False
@@ -1747,7 +1951,14 @@ def scatter__src(self, dim, index, src):
 
 
 def scatter_value(input, dim, index, value, *, out=None):
-    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
+
+    ∂L/∂x = scatter(g, dim, index, 0)
+    dz = scatter(dx, dim, index, 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    ScatterBackward1, from the entry scatter.value of derivatives.yaml.
+    """
     self_, index_ = input._array, index._array
     if out is not None:
         return write_out(scatter_value, (input, dim, index, value), out)
@@ -1790,7 +2001,10 @@ def scatter_value(input, dim, index, value, *, out=None):
 
 
 def scatter__value(self, dim, index, value):
-    """scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)"""
+    """scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)
+
+    scatter.value, written into self; see there for the derivative.
+    """
     self_, index_ = self._array, index._array
     flags = state.flags
     records = False
@@ -1827,7 +2041,10 @@ def scatter__value(self, dim, index, value):
 
 
 def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
-    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, index_, src_ = input._array, index._array, src._array
     if out is not None:
         return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out)
@@ -1847,7 +2064,10 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
 
 
 def scatter__reduce(self, dim, index, src, reduce):
-    """scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)"""
+    """scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     self_, index_, src_ = self._array, index._array, src._array
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
@@ -1858,7 +2078,10 @@ def scatter__reduce(self, dim, index, src, reduce):
 
 
 def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
-    """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
+    """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, index_ = input._array, index._array
     if out is not None:
         return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out)
@@ -1878,7 +2101,10 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
 
 
 def scatter__value_reduce(self, dim, index, value, reduce):
-    """scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)"""
+    """scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
     self_, index_ = self._array, index._array
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
@@ -1889,7 +2115,15 @@ def scatter__value_reduce(self, dim, index, value, reduce):
 
 
 def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING, out=None):
-    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
+
+    ∂L/∂x = g
+    ∂L/∂src = gather(g, dim, index)
+    dz = scatter_add(dx, dim, index, dsrc)
+    where x = self, z = result, g = ∂L/∂z
+
+    ScatterAddBackward0, from the entry scatter_add of derivatives.yaml.
+    """
     try:
         self_, index_, src_ = input._array, index._array, src._array
     except AttributeError:
@@ -1952,7 +2186,10 @@ _SCATTER_ADD = GuardedOverload("scatter_add", ((
 
 
 def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
-    """scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)"""
+    """scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)
+
+    scatter_add, written into self; see there for the derivative.
+    """
     try:
         self_, index_, src_ = self._array, index._array, src._array
     except AttributeError:
@@ -2009,7 +2246,16 @@ _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
 
 
 def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
-    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+
+    (∂L/∂x, ∂L/∂src) = scatter_reduce_backward(g, x, dim, index, src, reduce, include_self, z)
+    dz = scatter_reduce_jvp(x, dx, dim, index, src, dsrc, reduce, include_self, z)
+    where x = self, z = result, g = ∂L/∂z
+    scatter_reduce_backward: The gradients of `scatter_reduce` for `self` and `src`.
+    scatter_reduce_jvp: The tangent of `scatter_reduce`: each tangent times its partial derivative, added up where it is sent to.
+
+    ScatterReduceBackward0, from the entry scatter_reduce.two of derivatives.yaml.
+    """
     try:
         self_, index_, src_ = input._array, index._array, src._array
     except AttributeError:
@@ -2078,7 +2324,10 @@ _SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
 
 
 def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
-    """scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)"""
+    """scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)
+
+    scatter_reduce.two, written into self; see there for the derivative.
+    """
     try:
         self_, index_, src_ = self._array, index._array, src._array
     except AttributeError:
@@ -2143,7 +2392,10 @@ _SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
 
 
 def nonzero(input, *, out=None):
-    """nonzero(Tensor self) -> Tensor"""
+    """nonzero(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2172,7 +2424,14 @@ _NONZERO = GuardedOverload("nonzero", ((
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, out=None):
-    """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
+
+    ∂L/∂weight = embedding_backward(g, indices, shape(weight)[0], padding_idx, scale_grad_by_freq, sparse)
+    dz = embedding(dweight, indices, padding_idx, scale_grad_by_freq, sparse)
+    where z = result, g = ∂L/∂z
+
+    EmbeddingBackward0, from the entry embedding of derivatives.yaml.
+    """
     try:
         weight_, indices_ = weight._array, indices._array
     except AttributeError:
@@ -2231,7 +2490,10 @@ _EMBEDDING = GuardedOverload("embedding", ((
 
 
 def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
-    """embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor"""
+    """embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor
+
+    Made of other operators by composite.indexing.embedding_backward, and differentiable through them.
+    """
     try:
         grad_, indices_ = grad._array, indices._array
     except AttributeError:
@@ -2250,7 +2512,15 @@ _EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, *, out=None):
-    """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor"""
+    """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor
+
+    ∂L/∂grad_output = embedding_dense_double_backward(g, indices, padding_idx)
+    dz = embedding_dense_backward(dgrad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
+    where z = result, g = ∂L/∂z
+    embedding_dense_double_backward: The derivative of adding rows up is taking them out again; the row of padding_idx takes no part.
+
+    EmbeddingDenseBackwardBackward0, from the entry embedding_dense_backward of derivatives.yaml.
+    """
     try:
         grad_output_, indices_ = grad_output._array, indices._array
     except AttributeError:
@@ -2306,7 +2576,13 @@ _EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", ((
 
 
 def embedding_renorm_(input, indices, max_norm, norm_type):
-    """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)"""
+    """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)
+
+    ∂L/∂x = not implemented: embedding_renorm
+    where x = self, z = result
+
+    EmbeddingRenormBackward0, from the entry embedding_renorm_ of derivatives.yaml.
+    """
     try:
         self_, indices_ = input._array, indices._array
     except AttributeError:
@@ -2343,17 +2619,33 @@ _EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
 
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
-    """embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)"""
+    """embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)
+
+    Made of other operators by composite.indexing.embedding_bag, and differentiable through them.
+    """
     return composite_indexing.embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset)
 
 
 def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx):
-    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
+    """embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)
+
+    Made of other operators by composite.indexing.embedding_bag_padding_idx, and differentiable through them.
+    """
     return composite_indexing.embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
 
 
 def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
-    """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
+    """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
+
+    ∂L/∂weight = embedding_bag_backward(g, indices, z₁, z₂, z₃, shape(weight)[0], scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+    ∂L/∂per_sample_weights = Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices)) if padding_idx < 0, 0 if eq(indices, padding_idx), else Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices))
+    dz₀ = embedding_bag_jvp(dweight, dper_sample_weights, weight, per_sample_weights, indices, offsets, mode, include_last_offset, padding_idx, z₂, z₃)
+    where z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
+    embedding_bag_backward: The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means and times their factors; for maxima, for the row that each comes from.
+    embedding_bag_jvp: The tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the elements that they come from.
+
+    EmbeddingBagBackward0, from the entry _embedding_bag of derivatives.yaml.
+    """
     try:
         weight_, indices_, offsets_, per_sample_weights_ = weight._array, indices._array, offsets._array, None if per_sample_weights is None else per_sample_weights._array
     except AttributeError:
@@ -2424,7 +2716,10 @@ __EMBEDDING_BAG = GuardedOverload("_embedding_bag", ((
 
 
 def one_hot(input, num_classes=-1):
-    """one_hot(Tensor self, int num_classes=-1) -> Tensor"""
+    """one_hot(Tensor self, int num_classes=-1) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2453,7 +2748,10 @@ _ONE_HOT = GuardedOverload("one_hot", ((
 
 
 def nonzero_static(input, *, size, fill_value=-1, out=None):
-    """nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor"""
+    """nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2484,7 +2782,10 @@ _NONZERO_STATIC = GuardedOverload("nonzero_static", ((
 
 
 def nonzero_numpy(input):
-    """nonzero_numpy(Tensor self) -> Tensor[]"""
+    """nonzero_numpy(Tensor self) -> Tensor[]
+
+    Made of other operators by composite.indexing.nonzero_numpy.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2501,7 +2802,10 @@ _NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
 
 
 def argwhere(input):
-    """argwhere(Tensor self) -> Tensor"""
+    """argwhere(Tensor self) -> Tensor
+
+    Made of other operators by composite.indexing.argwhere.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2518,7 +2822,10 @@ _ARGWHERE = GuardedOverload("argwhere", ((
 
 
 def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
-    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     sorted_sequence_, self_, sorter_ = sorted_sequence._array, self._array, None if sorter is None else sorter._array
     if out is not None:
         return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
@@ -2536,7 +2843,10 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
 
 
 def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
-    """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     sorted_sequence_, sorter_ = sorted_sequence._array, None if sorter is None else sorter._array
     if out is not None:
         return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
@@ -2554,7 +2864,10 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
 
 
 def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
-    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_, boundaries_ = input._array, boundaries._array
     if out is not None:
         return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out)
@@ -2572,7 +2885,10 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
 
 
 def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
-    """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     boundaries_ = boundaries._array
     if out is not None:
         return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out)
@@ -2590,7 +2906,10 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
 
 
 def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=None):
-    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     elements_, test_elements_ = elements._array, test_elements._array
     if out is not None:
         return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
@@ -2608,7 +2927,10 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
 
 
 def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=None):
-    """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     elements_ = elements._array
     if out is not None:
         return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
@@ -2626,7 +2948,10 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
 
 
 def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=None):
-    """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     test_elements_ = test_elements._array
     if out is not None:
         return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)

@@ -60,7 +60,16 @@ nll_loss2d_forward_result = result_class("nll_loss2d_forward", ("output", "total
 
 
 def mse_loss(input, target, reduction=None, *, out=None):
-    """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
+
+    ∂L/∂x = mse_loss_backward(g, x, target, reduction)
+    ∂L/∂target = mse_loss_backward(g, target, x, reduction)
+    dz = reduce_loss(2 · (dx − dtarget) · (x − target), reduction)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    MseLossBackward0, from the entry mse_loss of derivatives.yaml.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -125,7 +134,17 @@ _MSE_LOSS = GuardedOverload("mse_loss", ((
 
 
 def mse_loss_backward(grad_output, self, target, reduction):
-    """mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
+    """mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
+
+    ∂L/∂grad_output = 2 · g · (x − target) if reduction = 0, mean(2 · g · (x − target)) if reduction = 1, else Σ (2 · g · (x − target))
+    ∂L/∂x = 2 · over_count(g · grad_output, x, target, reduction)
+    ∂L/∂target = −2 · over_count(g · grad_output, x, target, reduction)
+    dz = mse_loss_backward(dgrad_output, x, target, reduction) + 2 · over_count((dx − dtarget) · grad_output, x, target, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+
+    MseLossBackwardBackward0, from the entry mse_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_ = grad_output._array, self._array, target._array
     except AttributeError:
@@ -196,7 +215,10 @@ _MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
 
 
 def l1_loss(input, target, reduction=None):
-    """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.l1_loss, and differentiable through them.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -215,7 +237,16 @@ _L1_LOSS = GuardedOverload("l1_loss", ((
 
 
 def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
-    """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor"""
+    """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor
+
+    ∂L/∂x = smooth_l1_loss_backward(g, x, target, reduction, β)
+    ∂L/∂target = smooth_l1_loss_backward(g, target, x, reduction, β)
+    dz = reduce_loss(smooth_l1_loss_backward(dx − dtarget, x, target, 0, β), reduction)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    SmoothL1LossBackward0, from the entry smooth_l1_loss of derivatives.yaml.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -281,7 +312,17 @@ _SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", ((
 
 
 def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
-    """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor"""
+    """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
+
+    ∂L/∂grad_output = smooth_l1_loss_backward(g, x, target, 0, β) if reduction = 0, mean(smooth_l1_loss_backward(g, x, target, 0, β)) if reduction = 1, else Σ smooth_l1_loss_backward(g, x, target, 0, β)
+    ∂L/∂x = over_count((g · grad_output / β if |x − target| < β, else 0) if β, else 0, x, target, reduction)
+    ∂L/∂target = −over_count((g · grad_output / β if |x − target| < β, else 0) if β, else 0, x, target, reduction)
+    dz = smooth_l1_loss_backward(dgrad_output, x, target, reduction, β) + over_count(((dx − dtarget) · grad_output / β if |x − target| < β, else 0) if β, else 0, x, target, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+
+    SmoothL1LossBackwardBackward0, from the entry smooth_l1_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_ = grad_output._array, self._array, target._array
     except AttributeError:
@@ -353,7 +394,16 @@ _SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
 
 
 def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
-    """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"""
+    """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor
+
+    ∂L/∂x = huber_loss_backward(g, x, target, reduction, δ)
+    ∂L/∂target = huber_loss_backward(g, target, x, reduction, δ)
+    dz = reduce_loss(huber_loss_backward(dx − dtarget, x, target, 0, δ), reduction)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    HuberLossBackward0, from the entry huber_loss of derivatives.yaml.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -419,7 +469,17 @@ _HUBER_LOSS = GuardedOverload("huber_loss", ((
 
 
 def huber_loss_backward(grad_output, self, target, reduction, delta):
-    """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor"""
+    """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
+
+    ∂L/∂grad_output = huber_loss_backward(g, x, target, 0, δ) if reduction = 0, mean(huber_loss_backward(g, x, target, 0, δ)) if reduction = 1, else Σ huber_loss_backward(g, x, target, 0, δ)
+    ∂L/∂x = over_count(g · grad_output if |x − target| < δ, else 0, x, target, reduction)
+    ∂L/∂target = −over_count(g · grad_output if |x − target| < δ, else 0, x, target, reduction)
+    dz = huber_loss_backward(dgrad_output, x, target, reduction, δ) + over_count((dx − dtarget) · grad_output if |x − target| < δ, else 0, x, target, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+
+    HuberLossBackwardBackward0, from the entry huber_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_ = grad_output._array, self._array, target._array
     except AttributeError:
@@ -491,7 +551,14 @@ _HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
 
 
 def soft_margin_loss(input, target, reduction=None, *, out=None):
-    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
+
+    ∂L/∂x = soft_margin_loss_backward(g, x, target, reduction)
+    dz = soft_margin_loss_backward(dx, x, target, 0) if reduction = 0, mean(soft_margin_loss_backward(dx, x, target, 0)) if reduction = 1, else Σ soft_margin_loss_backward(dx, x, target, 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    SoftMarginLossBackward0, from the entry soft_margin_loss of derivatives.yaml.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -549,7 +616,16 @@ _SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
 
 
 def soft_margin_loss_backward(grad_output, self, target, reduction):
-    """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
+    """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
+
+    ∂L/∂grad_output = soft_margin_loss_backward(g, x, target, 0) if reduction = 0, mean(soft_margin_loss_backward(g, x, target, 0)) if reduction = 1, else Σ soft_margin_loss_backward(g, x, target, 0)
+    ∂L/∂x = over_count(g · grad_output · target² · σ(target · x) · (1 − σ(target · x)), x, target, reduction)
+    dz = soft_margin_loss_backward(dgrad_output, x, target, reduction) + over_count(dx · grad_output · target² · σ(target · x) · (1 − σ(target · x)), x, target, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+
+    SoftMarginLossBackwardBackward0, from the entry soft_margin_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_ = grad_output._array, self._array, target._array
     except AttributeError:
@@ -614,7 +690,17 @@ _SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
 
 
 def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None):
-    """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
+
+    ∂L/∂x = binary_cross_entropy_backward(g, x, target, weight, reduction)
+    ∂L/∂target = over_count(g · (clamp(log1p(−x), −100) − clamp(ln(x), −100)) if weight = None, else g · (clamp(log1p(−x), −100) − clamp(ln(x), −100)) · weight, x, target, reduction)
+    dz = bce_jvp(dx, dtarget, x, target, weight, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+    bce_jvp: The tangent of the reduced loss.
+
+    BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -680,7 +766,18 @@ _BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
 
 
 def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=None):
-    """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
+
+    ∂L/∂grad_output = binary_cross_entropy_backward(g, x, target, weight, 0) if reduction = 0, mean(binary_cross_entropy_backward(g, x, target, weight, 0)) if reduction = 1, else Σ binary_cross_entropy_backward(g, x, target, weight, 0)
+    ∂L/∂x = bce_double_backward(g · grad_output, x, target, weight, reduction)
+    ∂L/∂target = over_count(−g · grad_output / clamp(x − x², 1e-12) if weight = None, else −g · grad_output / clamp(x − x², 1e-12) · weight, x, target, reduction)
+    dz = binary_cross_entropy_backward(dgrad_output, x, target, weight, reduction) + bce_double_backward(dx · grad_output, x, target, weight, reduction) + over_count(−dtarget · grad_output / clamp(x − x², 1e-12) if weight = None, else −dtarget · grad_output / clamp(x − x², 1e-12) · weight, x, target, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    bce_double_backward: `grad` times the derivative of (x - t) / (x - x * x) for x: (x * x - 2 * x * t + t) / (x - x * x) ** 2.
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
+
+    BinaryCrossEntropyBackwardBackward0, from the entry binary_cross_entropy_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -752,7 +849,18 @@ _BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward"
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=None):
-    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
+    """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor
+
+    ∂L/∂x = bce_with_logits_backward(g, x, target, weight, pos_weight, reduction)
+    ∂L/∂target = bce_with_logits_target_backward(g, x, target, weight, pos_weight, reduction)
+    dz = reduce_loss(bce_with_logits_backward(dx, x, target, weight, pos_weight, 0) + bce_with_logits_target_backward(dtarget, x, target, weight, pos_weight, 0), reduction)
+    where x = self, z = result, g = ∂L/∂z
+    bce_with_logits_backward: The derivative for x: sigmoid(x) - t; with a positive weight w, (1 - t + w * t) * sigmoid(x) - w * t.
+    bce_with_logits_target_backward: The derivative for t: -x; with a positive weight w, log(1 - s) - w * log(s), s = sigmoid(x).
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    BinaryCrossEntropyWithLogitsBackward0, from the entry binary_cross_entropy_with_logits of derivatives.yaml.
+    """
     try:
         self_, target_, weight_, pos_weight_ = input._array, target._array, None if weight is None else weight._array, None if pos_weight is None else pos_weight._array
     except AttributeError:
@@ -817,7 +925,15 @@ _BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_l
 
 
 def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None, *, out=None):
-    """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor
+
+    ∂L/∂x = multi_margin_loss_backward(g, x, target, p, margin, weight, reduction)
+    dz = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · dx), shape(target)), reduction)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    MultiMarginLossBackward0, from the entry multi_margin_loss of derivatives.yaml.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -878,7 +994,17 @@ _MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
 
 
 def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=None):
-    """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor"""
+    """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor
+
+    ∂L/∂grad_output = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · g), shape(target)), reduction)
+    ∂L/∂x = multi_margin_second(g, grad_output, x, target, p, margin, weight, reduction)
+    dz = multi_margin_loss_backward(dgrad_output, x, target, p, margin, weight, reduction) + multi_margin_second(dx, grad_output, x, target, p, margin, weight, reduction)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+    multi_margin_second: The Hessian of the margin loss times `tangent` (t) and grad_output: 0 for p = 1.
+
+    MultiMarginLossBackwardBackward0, from the entry multi_margin_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -946,7 +1072,10 @@ _MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
 
 
 def multilabel_margin_loss(input, target, reduction=None, *, out=None):
-    """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
+    """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.multilabel_margin_loss, and differentiable through them.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -967,7 +1096,15 @@ _MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
 
 
 def multilabel_margin_loss_forward(input, target, reduction):
-    """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
+    """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)
+
+    ∂L/∂x = multilabel_margin_loss_backward(g, x, target, reduction, is_target)
+    doutput = reduce_loss(reshape(Σ_−1 (multilabel_margin_loss_backward(1, x, target, 0, is_target) · dx), shape(x)[:−1]), reduction)
+    where x = self, g = ∂L/∂output
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    MultilabelMarginLossBackward0, from the entry multilabel_margin_loss_forward of derivatives.yaml.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -1020,7 +1157,16 @@ _MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forwar
 
 
 def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
-    """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor"""
+    """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor
+
+    ∂L/∂grad_output = reduce_loss(reshape(Σ_−1 (multilabel_margin_loss_backward(1, x, target, 0, is_target) · g), shape(x)[:−1]), reduction)
+    ∂L/∂x = 0
+    dz = multilabel_margin_loss_backward(dgrad_output, x, target, reduction, is_target)
+    where x = self, z = result, g = ∂L/∂z
+    reduce_loss: Losses of all elements, their mean or their sum.
+
+    MultilabelMarginLossBackwardBackward0, from the entry multilabel_margin_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_, is_target_ = grad_output._array, self._array, target._array, is_target._array
     except AttributeError:
@@ -1079,7 +1225,10 @@ _MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backw
 
 
 def kl_div(input, target, reduction=None, *, log_target=False):
-    """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor"""
+    """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor
+
+    Made of other operators by composite.loss.kl_div, and differentiable through them.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -1098,7 +1247,10 @@ _KL_DIV = GuardedOverload("kl_div", ((
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
-    """poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""
+    """poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor
+
+    Made of other operators by composite.loss.poisson_nll_loss, and differentiable through them.
+    """
     try:
         input_, target_ = input._array, target._array
     except AttributeError:
@@ -1117,7 +1269,10 @@ _POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
 
 
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=None):
-    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor"""
+    """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.margin_ranking_loss, and differentiable through them.
+    """
     try:
         input1_, input2_, target_ = input1._array, input2._array, target._array
     except AttributeError:
@@ -1136,7 +1291,10 @@ _MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
 
 
 def hinge_embedding_loss(input, target, margin=1.0, reduction=None):
-    """hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor"""
+    """hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.hinge_embedding_loss, and differentiable through them.
+    """
     try:
         self_, target_ = input._array, target._array
     except AttributeError:
@@ -1155,12 +1313,18 @@ _HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
 
 
 def cosine_similarity(x1, x2, dim, eps):
-    """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
+    """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor
+
+    Made of other operators by composite.loss.cosine_similarity, and differentiable through them.
+    """
     return composite_loss.cosine_similarity(x1, x2, dim, eps)
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=None):
-    """cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor"""
+    """cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.cosine_embedding_loss, and differentiable through them.
+    """
     try:
         input1_, input2_, target_ = input1._array, input2._array, target._array
     except AttributeError:
@@ -1179,12 +1343,18 @@ _COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
 
 
 def pairwise_distance(x1, x2, p, eps, keepdim):
-    """pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor"""
+    """pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor
+
+    Made of other operators by composite.loss.pairwise_distance, and differentiable through them.
+    """
     return composite_loss.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction=None):
-    """triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor"""
+    """triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor
+
+    Made of other operators by composite.loss.triplet_margin_loss, and differentiable through them.
+    """
     try:
         anchor_, positive_, negative_ = anchor._array, positive._array, negative._array
     except AttributeError:
@@ -1203,7 +1373,10 @@ _TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
 
 
 def nll_loss_nd(input, target, weight=None, reduction=None, ignore_index=-100):
-    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor"""
+    """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
+
+    Made of other operators by composite.loss.nll_loss_nd, and differentiable through them.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1222,7 +1395,10 @@ _NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
 
 
 def nll_loss(input, target, weight=None, reduction=None, ignore_index=-100, *, out=None):
-    """nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor"""
+    """nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
+
+    Made of other operators by composite.loss.nll_loss, and differentiable through them.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1243,7 +1419,14 @@ _NLL_LOSS = GuardedOverload("nll_loss", ((
 
 
 def nll_loss_forward(input, target, weight, reduction, ignore_index):
-    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)"""
+    """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)
+
+    ∂L/∂x = nll_loss_backward(g, x, target, weight, reduction, ignore_index, total_weight)
+    doutput = nll_loss(dx, target, weight, reduction, ignore_index)
+    where x = self, g = ∂L/∂output
+
+    NllLossBackward0, from the entry nll_loss_forward of derivatives.yaml.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1297,7 +1480,15 @@ _NLL_LOSS_FORWARD = GuardedOverload("nll_loss_forward", ((
 
 
 def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
-    """nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor"""
+    """nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor
+
+    ∂L/∂grad_output = nll_loss(g, target, weight, reduction, ignore_index)
+    ∂L/∂x = 0
+    dz = nll_loss_backward(dgrad_output, x, target, weight, reduction, ignore_index, total_weight)
+    where x = self, z = result, g = ∂L/∂z
+
+    NllLossBackwardBackward0, from the entry nll_loss_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_, weight_, total_weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array, total_weight._array
     except AttributeError:
@@ -1356,7 +1547,10 @@ _NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", ((
 
 
 def nll_loss2d(input, target, weight=None, reduction=None, ignore_index=-100, *, out=None):
-    """nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor"""
+    """nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
+
+    Made of other operators by composite.loss.nll_loss2d, and differentiable through them.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1377,7 +1571,14 @@ _NLL_LOSS2D = GuardedOverload("nll_loss2d", ((
 
 
 def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
-    """nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)"""
+    """nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)
+
+    ∂L/∂x = nll_loss2d_backward(g, x, target, weight, reduction, ignore_index, total_weight)
+    doutput = nll_loss2d(dx, target, weight, reduction, ignore_index)
+    where x = self, g = ∂L/∂output
+
+    NllLoss2DBackward0, from the entry nll_loss2d_forward of derivatives.yaml.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1431,7 +1632,15 @@ _NLL_LOSS2D_FORWARD = GuardedOverload("nll_loss2d_forward", ((
 
 
 def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
-    """nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor"""
+    """nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor
+
+    ∂L/∂grad_output = nll_loss2d(g, target, weight, reduction, ignore_index)
+    ∂L/∂x = 0
+    dz = nll_loss2d_backward(dgrad_output, x, target, weight, reduction, ignore_index, total_weight)
+    where x = self, z = result, g = ∂L/∂z
+
+    NllLoss2DBackwardBackward0, from the entry nll_loss2d_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, target_, weight_, total_weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array, total_weight._array
     except AttributeError:
@@ -1490,7 +1699,10 @@ _NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", ((
 
 
 def cross_entropy_loss(input, target, weight=None, reduction=None, ignore_index=-100, label_smoothing=0.0):
-    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"""
+    """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0) -> Tensor
+
+    Made of other operators by composite.loss.cross_entropy_loss, and differentiable through them.
+    """
     try:
         self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
     except AttributeError:
@@ -1509,17 +1721,29 @@ _CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
 
 
 def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
-    """ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor"""
+    """ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor
+
+    Made of other operators by composite.loss.ctc_loss, and differentiable through them.
+    """
     return composite_loss.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
 def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
-    """ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor"""
+    """ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor
+
+    Made of other operators by composite.loss.ctc_loss_of_tensors, and differentiable through them.
+    """
     return composite_loss.ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
-    """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+    """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)
+
+    ∂L/∂log_probs = _ctc_loss_backward(g, log_probs, targets, input_lengths, target_lengths, z₀, z₁, blank, zero_infinity)
+    where z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+
+    CtcLossBackward0, from the entry _ctc_loss of derivatives.yaml.
+    """
     log_probs_, targets_ = log_probs._array, targets._array
     result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -1552,7 +1776,13 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
 
 
 def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
-    """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
+    """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)
+
+    ∂L/∂log_probs = _ctc_loss_backward(g, log_probs, targets, input_lengths, target_lengths, z₀, z₁, blank, zero_infinity)
+    where z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+
+    CtcLossBackward1, from the entry _ctc_loss.Tensor of derivatives.yaml.
+    """
     log_probs_, targets_, input_lengths_, target_lengths_ = log_probs._array, targets._array, input_lengths._array, target_lengths._array
     result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -1585,7 +1815,10 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
 
 
 def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
-    """_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor"""
+    """_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor
+
+    Its derivative is not implemented.
+    """
     grad_, log_probs_, targets_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, neg_log_likelihood._array, log_alpha._array
     result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:
@@ -1603,7 +1836,10 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
 
 
 def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
-    """_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor"""
+    """_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor
+
+    Its derivative is not implemented.
+    """
     grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, input_lengths._array, target_lengths._array, neg_log_likelihood._array, log_alpha._array
     result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:

@@ -48,7 +48,15 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def mm(input, mat2, *, out=None):
-    """mm(Tensor self, Tensor mat2) -> Tensor"""
+    """mm(Tensor self, Tensor mat2) -> Tensor
+
+    ∂L/∂x = g @ mat₂ᴴ
+    ∂L/∂mat₂ = xᴴ @ g
+    dz = dx @ mat₂ + x @ dmat₂
+    where x = self, z = result, g = ∂L/∂z
+
+    MmBackward0, from the entry mm of derivatives.yaml.
+    """
     try:
         self_, mat2_ = input._array, mat2._array
     except AttributeError:
@@ -116,7 +124,16 @@ _MM = GuardedOverload("mm", ((
 
 
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
-    """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g · β*
+    ∂L/∂mat₁ = g @ mat₂ᴴ · α*
+    ∂L/∂mat₂ = mat₁ᴴ @ g · α*
+    dz = dx · β + (dmat₁ @ mat₂ + mat₁ @ dmat₂) · α
+    where x = self, z = result, g = ∂L/∂z
+
+    AddmmBackward0, from the entry addmm of derivatives.yaml.
+    """
     try:
         self_, mat1_, mat2_ = input._array, mat1._array, mat2._array
     except AttributeError:
@@ -192,7 +209,10 @@ _ADDMM = GuardedOverload("addmm", ((
 
 
 def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
-    """addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    """addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
+
+    addmm, written into self; see there for the derivative.
+    """
     try:
         self_, mat1_, mat2_ = input._array, mat1._array, mat2._array
     except AttributeError:
@@ -262,7 +282,15 @@ _ADDMM_ = GuardedOverload("addmm_", ((
 
 
 def bmm(input, mat2, *, out=None):
-    """bmm(Tensor self, Tensor mat2) -> Tensor"""
+    """bmm(Tensor self, Tensor mat2) -> Tensor
+
+    ∂L/∂x = g @ mat₂ᴴ
+    ∂L/∂mat₂ = xᴴ @ g
+    dz = dx @ mat₂ + x @ dmat₂
+    where x = self, z = result, g = ∂L/∂z
+
+    BmmBackward0, from the entry bmm of derivatives.yaml.
+    """
     try:
         self_, mat2_ = input._array, mat2._array
     except AttributeError:
@@ -326,7 +354,15 @@ _BMM = GuardedOverload("bmm", ((
 
 
 def dot(input, tensor, *, out=None):
-    """dot(Tensor self, Tensor tensor) -> Tensor"""
+    """dot(Tensor self, Tensor tensor) -> Tensor
+
+    ∂L/∂x = g · tensor*
+    ∂L/∂tensor = g · x*
+    dz = dxᵀ @ tensor + xᵀ @ dtensor
+    where x = self, z = result, g = ∂L/∂z
+
+    DotBackward0, from the entry dot of derivatives.yaml.
+    """
     try:
         self_, tensor_ = input._array, tensor._array
     except AttributeError:
@@ -390,7 +426,15 @@ _DOT = GuardedOverload("dot", ((
 
 
 def mv(input, vec, *, out=None):
-    """mv(Tensor self, Tensor vec) -> Tensor"""
+    """mv(Tensor self, Tensor vec) -> Tensor
+
+    ∂L/∂x = g @ vecᴴ
+    ∂L/∂vec = xᴴ @ g
+    dz = dx @ vec + x @ dvec
+    where x = self, z = result, g = ∂L/∂z
+
+    MvBackward0, from the entry mv of derivatives.yaml.
+    """
     try:
         self_, vec_ = input._array, vec._array
     except AttributeError:
@@ -454,7 +498,15 @@ _MV = GuardedOverload("mv", ((
 
 
 def vdot(input, other, *, out=None):
-    """vdot(Tensor self, Tensor other) -> Tensor"""
+    """vdot(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = g* · y
+    ∂L/∂y = g · x
+    dz = dxᴴ @ y + xᴴ @ dy
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    VdotBackward0, from the entry vdot of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -518,7 +570,16 @@ _VDOT = GuardedOverload("vdot", ((
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
-    """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g · β*
+    ∂L/∂mat = g @ vecᴴ · α*
+    ∂L/∂vec = matᴴ @ g · α*
+    dz = dx · β + (dmat @ vec + mat @ dvec) · α
+    where x = self, z = result, g = ∂L/∂z
+
+    AddmvBackward0, from the entry addmv of derivatives.yaml.
+    """
     try:
         self_, mat_, vec_ = input._array, mat._array, vec._array
     except AttributeError:
@@ -590,7 +651,10 @@ _ADDMV = GuardedOverload("addmv", ((
 
 
 def addmv_(input, mat, vec, *, beta=1, alpha=1):
-    """addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    """addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
+
+    addmv, written into self; see there for the derivative.
+    """
     try:
         self_, mat_, vec_ = input._array, mat._array, vec._array
     except AttributeError:
@@ -656,7 +720,16 @@ _ADDMV_ = GuardedOverload("addmv_", ((
 
 
 def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
-    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g · β*
+    ∂L/∂vec₁ = g @ vec₂* · α*
+    ∂L/∂vec₂ = gᵀ @ vec₁* · α*
+    dz = dx · β + (dvec₁ @ vec₂ᵀ + vec₁ @ dvec₂ᵀ) · α
+    where x = self, z = result, g = ∂L/∂z
+
+    AddrBackward0, from the entry addr of derivatives.yaml.
+    """
     try:
         self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
     except AttributeError:
@@ -730,7 +803,10 @@ _ADDR = GuardedOverload("addr", ((
 
 
 def addr_(input, vec1, vec2, *, beta=1, alpha=1):
-    """addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    """addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
+
+    addr, written into self; see there for the derivative.
+    """
     try:
         self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
     except AttributeError:
@@ -799,7 +875,16 @@ _ADDR_ = GuardedOverload("addr_", ((
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g · β*
+    ∂L/∂batch₁ = g @ batch₂ᴴ · α*
+    ∂L/∂batch₂ = batch₁ᴴ @ g · α*
+    dz = dx · β + (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) · α
+    where x = self, z = result, g = ∂L/∂z
+
+    BaddbmmBackward0, from the entry baddbmm of derivatives.yaml.
+    """
     try:
         self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
     except AttributeError:
@@ -871,7 +956,10 @@ _BADDBMM = GuardedOverload("baddbmm", ((
 
 
 def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
-    """baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    """baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
+
+    baddbmm, written into self; see there for the derivative.
+    """
     try:
         self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
     except AttributeError:
@@ -937,7 +1025,17 @@ _BADDBMM_ = GuardedOverload("baddbmm_", ((
 
 
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g · β*
+    ∂L/∂batch₁ = over_batch(g, shape(batch₁)[0]) @ batch₂ᴴ · α*
+    ∂L/∂batch₂ = batch₁ᴴ @ over_batch(g, shape(batch₂)[0]) · α*
+    dz = dx · β + Σ_0 (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) · α
+    where x = self, z = result, g = ∂L/∂z
+    over_batch: A matrix (n, m) as a batch (count, n, m) of equal ones.
+
+    AddbmmBackward0, from the entry addbmm of derivatives.yaml.
+    """
     try:
         self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
     except AttributeError:
@@ -1011,7 +1109,10 @@ _ADDBMM = GuardedOverload("addbmm", ((
 
 
 def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
-    """addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)"""
+    """addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
+
+    addbmm, written into self; see there for the derivative.
+    """
     try:
         self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
     except AttributeError:
@@ -1079,7 +1180,15 @@ _ADDBMM_ = GuardedOverload("addbmm_", ((
 
 
 def linalg_cross(input, other, dim, *, out=None):
-    """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
+    """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor
+
+    ∂L/∂x = linalg_cross(y*, g, dim = dim)
+    ∂L/∂y = linalg_cross(g, x*, dim = dim)
+    dz = linalg_cross(dx, y, dim = dim) + linalg_cross(x, dy, dim = dim)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    LinalgCrossBackward0, from the entry linalg_cross of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(linalg_cross, (input, other, dim), out)
@@ -1133,14 +1242,26 @@ def linalg_cross(input, other, dim, *, out=None):
 
 
 def cross(input, other, dim, *, out=None):
-    """cross(Tensor self, Tensor other, int? dim=None) -> Tensor"""
+    """cross(Tensor self, Tensor other, int? dim=None) -> Tensor
+
+    Made of other operators by composite.matmul.cross, and differentiable through them.
+    """
     if out is not None:
         return write_out(cross, (input, other, dim), out)
     return composite_matmul.cross(input, other, dim)
 
 
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
-    """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
+    """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor
+
+    ∂L/∂i₁ = _trilinear(g, i₂, i₃, sumdim, expand₂, expand₃, expand₁)
+    ∂L/∂i₂ = _trilinear(i₁, g, i₃, expand₁, sumdim, expand₃, expand₂)
+    ∂L/∂i₃ = _trilinear(i₁, i₂, g, expand₁, expand₂, sumdim, expand₃)
+    dz = _trilinear(di₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, di₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, i₂, di₃, expand₁, expand₂, expand₃, sumdim, unroll_dim)
+    where z = result, g = ∂L/∂z
+
+    TrilinearBackward0, from the entry _trilinear of derivatives.yaml.
+    """
     i1_, i2_, i3_ = i1._array, i2._array, i3._array
     result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
     if result_.__class__ is not ndarray:
@@ -1202,7 +1323,10 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
 
 
 def bilinear(input1, input2, weight, bias=None):
-    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor"""
+    """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor
+
+    Made of other operators by composite.matmul.bilinear, and differentiable through them.
+    """
     try:
         input1_, input2_, weight_, bias_ = input1._array, input2._array, weight._array, None if bias is None else bias._array
     except AttributeError:
@@ -1219,7 +1343,10 @@ _BILINEAR = GuardedOverload("bilinear", ((
 
 
 def matmul(input, other, *, out=None):
-    """matmul(Tensor self, Tensor other) -> Tensor"""
+    """matmul(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.matmul.matmul, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -1238,7 +1365,10 @@ _MATMUL = GuardedOverload("matmul", ((
 
 
 def linear(input, weight, bias=None, *, out=None):
-    """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
+
+    Made of other operators by composite.matmul.linear, and differentiable through them.
+    """
     try:
         input_, weight_, bias_ = input._array, weight._array, None if bias is None else bias._array
     except AttributeError:
@@ -1257,7 +1387,10 @@ _LINEAR = GuardedOverload("linear", ((
 
 
 def linalg_matmul(input, other, *, out=None):
-    """linalg_matmul(Tensor self, Tensor other) -> Tensor"""
+    """linalg_matmul(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.matmul.matmul, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -1276,14 +1409,20 @@ _LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
 
 
 def linalg_vecdot(x, y, dim, *, out=None):
-    """linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor"""
+    """linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor
+
+    Made of other operators by composite.matmul.linalg_vecdot, and differentiable through them.
+    """
     if out is not None:
         return write_out(linalg_vecdot, (x, y, dim), out)
     return composite_matmul.linalg_vecdot(x, y, dim)
 
 
 def outer(input, vec2, *, out=None):
-    """outer(Tensor self, Tensor vec2) -> Tensor"""
+    """outer(Tensor self, Tensor vec2) -> Tensor
+
+    Made of other operators by composite.matmul.outer, and differentiable through them.
+    """
     try:
         self_, vec2_ = input._array, vec2._array
     except AttributeError:
@@ -1302,7 +1441,10 @@ _OUTER = GuardedOverload("outer", ((
 
 
 def ger(input, vec2, *, out=None):
-    """ger(Tensor self, Tensor vec2) -> Tensor"""
+    """ger(Tensor self, Tensor vec2) -> Tensor
+
+    Made of other operators by composite.matmul.outer, and differentiable through them.
+    """
     try:
         self_, vec2_ = input._array, vec2._array
     except AttributeError:
@@ -1321,7 +1463,10 @@ _GER = GuardedOverload("ger", ((
 
 
 def inner(input, other, *, out=None):
-    """inner(Tensor self, Tensor other) -> Tensor"""
+    """inner(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.matmul.inner, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -1340,19 +1485,28 @@ _INNER = GuardedOverload("inner", ((
 
 
 def tensordot(input, other, dims_self, dims_other, *, out=None):
-    """tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor"""
+    """tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor
+
+    Made of other operators by composite.matmul.tensordot, and differentiable through them.
+    """
     if out is not None:
         return write_out(tensordot, (input, other, dims_self, dims_other), out)
     return composite_matmul.tensordot(input, other, dims_self, dims_other)
 
 
 def einsum(equation, tensors, path):
-    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
+
+    Made of other operators by composite.matmul.einsum, and differentiable through them.
+    """
     return composite_matmul.einsum(equation, tensors, path)
 
 
 def kron(input, other, *, out=None):
-    """kron(Tensor self, Tensor other) -> Tensor"""
+    """kron(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.matmul.kron, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -1371,14 +1525,20 @@ _KRON = GuardedOverload("kron", ((
 
 
 def chain_matmul(matrices, *, out=None):
-    """chain_matmul(Tensor[] matrices) -> Tensor"""
+    """chain_matmul(Tensor[] matrices) -> Tensor
+
+    Made of other operators by composite.matmul.chain_matmul, and differentiable through them.
+    """
     if out is not None:
         return write_out(chain_matmul, (matrices,), out)
     return composite_matmul.chain_matmul(matrices)
 
 
 def linalg_multi_dot(tensors, *, out=None):
-    """linalg_multi_dot(Tensor[] tensors) -> Tensor"""
+    """linalg_multi_dot(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.matmul.linalg_multi_dot, and differentiable through them.
+    """
     if out is not None:
         return write_out(linalg_multi_dot, (tensors,), out)
     return composite_matmul.linalg_multi_dot(tensors)

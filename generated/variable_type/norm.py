@@ -42,7 +42,15 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
-    """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, training, ε)
+    dz₀ = batch_norm_jvp(x, dx, weight, dweight, dbias, running_mean, running_var, z₁, z₂, training, ε)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
+    batch_norm_jvp: The tangent of native_batch_norm.
+
+    NativeBatchNormBackward0, from the entry native_batch_norm of derivatives.yaml.
+    """
     try:
         input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
     except AttributeError:
@@ -113,7 +121,18 @@ _NATIVE_BATCH_NORM = GuardedOverload("native_batch_norm", ((
 
 
 def native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask):
-    """native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    """native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂grad_out, ∂L/∂x, ∂L/∂weight) = batch_norm_double_backward(g, grad_out, x, weight, running_mean, running_var, save_mean, save_invstd, train, ε)
+    ∂L/∂save_mean = not implemented: native_batch_norm_backward save_mean
+    ∂L/∂save_invstd = not implemented: native_batch_norm_backward save_invstd
+    (dz₀, dz₁, dz₂) = batch_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, running_mean, running_var, save_mean, save_invstd, train, ε, output_mask)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
+    batch_norm_double_backward: The gradients of native_batch_norm_backward for grad_out, input and weight.
+    batch_norm_backward_jvp: The tangents of native_batch_norm_backward.
+
+    NativeBatchNormBackwardBackward0, from the entry native_batch_norm_backward of derivatives.yaml.
+    """
     grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_ = grad_out._array, input._array, None if weight is None else weight._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array, None if save_mean is None else save_mean._array, None if save_invstd is None else save_invstd._array
     result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -185,7 +204,10 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    """batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+    """batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
+
+    Made of other operators by composite.norm.batch_norm, and differentiable through them.
+    """
     try:
         input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
     except AttributeError:
@@ -204,7 +226,10 @@ _BATCH_NORM = GuardedOverload("batch_norm", ((
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
-    """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+    """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
+
+    Made of other operators by composite.norm.instance_norm, and differentiable through them.
+    """
     try:
         input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
     except AttributeError:
@@ -223,7 +248,15 @@ _INSTANCE_NORM = GuardedOverload("instance_norm", ((
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
-    """native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
+    """native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_layer_norm_backward(g, x, normalized_shape, z₁, z₂, weight, bias)
+    dz₀ = layer_norm_jvp(x, dx, weight, dweight, dbias, z₁, z₂, normalized_shape)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = ∂L/∂z₀
+    layer_norm_jvp: The tangent of native_layer_norm.
+
+    NativeLayerNormBackward0, from the entry native_layer_norm of derivatives.yaml.
+    """
     input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
     if out is not None:
         return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
@@ -279,7 +312,19 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
 
 
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    """native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    """native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂grad_out, ∂L/∂x, ∂L/∂weight) = layer_norm_double_backward(g, grad_out, x, weight, mean, rstd, normalized_shape)
+    ∂L/∂bias = None
+    ∂L/∂mean = not implemented: native_layer_norm_backward mean
+    ∂L/∂rstd = not implemented: native_layer_norm_backward rstd
+    (dz₀, dz₁, dz₂) = layer_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, mean, rstd, normalized_shape, output_mask)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
+    layer_norm_double_backward: The gradients of native_layer_norm_backward for grad_out, input and weight.
+    layer_norm_backward_jvp: The tangents of native_layer_norm_backward.
+
+    NativeLayerNormBackwardBackward0, from the entry native_layer_norm_backward of derivatives.yaml.
+    """
     grad_out_, input_, mean_, rstd_, weight_, bias_ = grad_out._array, input._array, mean._array, rstd._array, None if weight is None else weight._array, None if bias is None else bias._array
     result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -349,12 +394,28 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 
 
 def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
-    """layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor"""
+    """layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor
+
+    Made of other operators by composite.norm.layer_norm, and differentiable through them.
+    """
     return composite_norm.layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
 
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
+    """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = group_norm_backward(g, x, z₁, z₂, weight, N, C, HxW, group)
+    dz₀ = group_norm_jvp(x, dx, weight, dweight, dbias, z₁, z₂, group)
+    dz₁ = group_norm_mean_jvp(dx, group)
+    dz₂ = group_norm_deviation_jvp(x, dx, z₁, z₂, group)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
+    group_norm_backward: The gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
+    group_norm_jvp: The tangent of native_group_norm's result.
+    group_norm_mean_jvp: The tangent of the means: M(x').
+    group_norm_deviation_jvp: The tangent of the inverse deviations: -r^2 M(n x').
+
+    NativeGroupNormBackward0, from the entry native_group_norm of derivatives.yaml.
+    """
     try:
         input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
     except AttributeError:
@@ -431,7 +492,18 @@ _NATIVE_GROUP_NORM = GuardedOverload("native_group_norm", ((
 
 
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
-    """native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    """native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)
+
+    (∂L/∂grad_out, ∂L/∂x, ∂L/∂weight) = group_norm_double_backward(g, grad_out, x, weight, mean, rstd, N, C, HxW, group)
+    ∂L/∂mean = not implemented: native_group_norm_backward mean
+    ∂L/∂rstd = not implemented: native_group_norm_backward rstd
+    (dz₀, dz₁, dz₂) = group_norm_backward_jvp(grad_out, dgrad_out, x, dx, weight, dweight, mean, rstd, N, C, HxW, group, output_mask)
+    where x = input, z₀ = result0, z₁ = result1, z₂ = result2, g = the gradients of all results
+    group_norm_double_backward: The gradients of native_group_norm_backward for grad_out, input and weight.
+    group_norm_backward_jvp: The tangents of native_group_norm_backward.
+
+    NativeGroupNormBackwardBackward0, from the entry native_group_norm_backward of derivatives.yaml.
+    """
     grad_out_, input_, mean_, rstd_, weight_ = grad_out._array, input._array, mean._array, rstd._array, None if weight is None else weight._array
     result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -503,7 +575,10 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
-    """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor"""
+    """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor
+
+    Made of other operators by composite.norm.group_norm, and differentiable through them.
+    """
     try:
         input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
     except AttributeError:
@@ -522,5 +597,8 @@ _GROUP_NORM = GuardedOverload("group_norm", ((
 
 
 def rms_norm(input, normalized_shape, weight, eps):
-    """rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
+    """rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+
+    Made of other operators by composite.norm.rms_norm, and differentiable through them.
+    """
     return composite_norm.rms_norm(input, normalized_shape, weight, eps)

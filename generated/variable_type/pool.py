@@ -54,7 +54,15 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
+    """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+
+    ∂L/∂x = max_pool2d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
+    dz₀ = gather_spatial(dx, z₁, 2)
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxPool2DWithIndicesBackward0, from the entry max_pool2d_with_indices of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_pool.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -96,7 +104,16 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 
 
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
-    """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
+    """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = gather_spatial(g, indices, 2)
+    ∂L/∂x = 0
+    dz = max_pool2d_with_indices_backward(dgrad_output, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxPool2DWithIndicesBackwardBackward0, from the entry max_pool2d_with_indices_backward of derivatives.yaml.
+    """
     grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
     result_ = kernels_pool.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
@@ -142,12 +159,22 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 
 
 def max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""
+    """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
+
+    Made of other operators by composite.pool.max_pool2d, and differentiable through them.
+    """
     return composite_pool.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, *, out=None):
-    """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
+    """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
+
+    ∂L/∂x = avg_pool2d_backward(g, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    dz = avg_pool2d(dx, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    where x = self, z = result, g = ∂L/∂z
+
+    AvgPool2DBackward0, from the entry avg_pool2d of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
@@ -195,7 +222,15 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
 
 
 def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
+    """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
+
+    ∂L/∂grad_output = avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    ∂L/∂x = 0
+    dz = avg_pool2d_backward(dgrad_output, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    where x = self, z = result, g = ∂L/∂z
+
+    AvgPool2DBackwardBackward0, from the entry avg_pool2d_backward of derivatives.yaml.
+    """
     grad_output_, self_ = grad_output._array, self._array
     result_ = kernels_pool.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
@@ -245,7 +280,14 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
 
 
 def _adaptive_avg_pool2d(input, output_size):
-    """_adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor"""
+    """_adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor
+
+    ∂L/∂x = _adaptive_avg_pool2d_backward(g, x)
+    dz = _adaptive_avg_pool2d(dx, output_size)
+    where x = self, z = result, g = ∂L/∂z
+
+    AdaptiveAvgPool2DBackward0, from the entry _adaptive_avg_pool2d of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_pool.adaptive_avg_pool2d(self_, output_size)
     if result_.__class__ is not ndarray:
@@ -285,7 +327,15 @@ def _adaptive_avg_pool2d(input, output_size):
 
 
 def _adaptive_avg_pool2d_backward(grad_output, self):
-    """_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = _adaptive_avg_pool2d(g, shape(grad_output)[−2:])
+    ∂L/∂x = 0
+    dz = _adaptive_avg_pool2d_backward(dgrad_output, x)
+    where x = self, z = result, g = ∂L/∂z
+
+    AdaptiveAvgPool2DBackwardBackward0, from the entry _adaptive_avg_pool2d_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -341,12 +391,23 @@ __ADAPTIVE_AVG_POOL2D_BACKWARD = GuardedOverload("_adaptive_avg_pool2d_backward"
 
 
 def adaptive_avg_pool2d(input, output_size):
-    """adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor"""
+    """adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor
+
+    Made of other operators by composite.pool.adaptive_avg_pool2d, and differentiable through them.
+    """
     return composite_pool.adaptive_avg_pool2d(input, output_size)
 
 
 def adaptive_max_pool2d(input, output_size):
-    """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
+    """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
+
+    ∂L/∂x = adaptive_max_pool2d_backward(g, x, z₁)
+    dz₀ = gather_spatial(dx, z₁, 2)
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    AdaptiveMaxPool2DBackward0, from the entry adaptive_max_pool2d of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_pool.adaptive_max_pool2d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -383,7 +444,16 @@ def adaptive_max_pool2d(input, output_size):
 
 
 def adaptive_max_pool2d_backward(grad_output, self, indices):
-    """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
+    """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = gather_spatial(g, indices, 2)
+    ∂L/∂x = 0
+    dz = adaptive_max_pool2d_backward(dgrad_output, x, indices)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    AdaptiveMaxPool2DBackwardBackward0, from the entry adaptive_max_pool2d_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
     except AttributeError:
@@ -440,7 +510,15 @@ _ADAPTIVE_MAX_POOL2D_BACKWARD = GuardedOverload("adaptive_max_pool2d_backward", 
 
 
 def max_unpool2d(input, indices, output_size):
-    """max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor"""
+    """max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor
+
+    ∂L/∂x = gather_spatial(g, indices, 2)
+    dz = max_unpool2d(dx, indices, output_size)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxUnpool2DBackward0, from the entry max_unpool2d of derivatives.yaml.
+    """
     self_, indices_ = input._array, indices._array
     result_ = kernels_pool.max_unpool2d(self_, indices_, output_size)
     if result_.__class__ is not ndarray:
@@ -480,7 +558,15 @@ def max_unpool2d(input, indices, output_size):
 
 
 def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
+    """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+
+    ∂L/∂x = max_pool3d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
+    dz₀ = gather_spatial(dx, z₁, 3)
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxPool3DWithIndicesBackward0, from the entry max_pool3d_with_indices of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_pool.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -522,7 +608,16 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 
 
 def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
-    """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
+    """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = gather_spatial(g, indices, 3)
+    ∂L/∂x = 0
+    dz = max_pool3d_with_indices_backward(dgrad_output, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxPool3DWithIndicesBackwardBackward0, from the entry max_pool3d_with_indices_backward of derivatives.yaml.
+    """
     grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
     result_ = kernels_pool.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
@@ -568,12 +663,22 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 
 
 def max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor"""
+    """max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
+
+    Made of other operators by composite.pool.max_pool3d, and differentiable through them.
+    """
     return composite_pool.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, *, out=None):
-    """avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
+    """avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
+
+    ∂L/∂x = avg_pool3d_backward(g, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    dz = avg_pool3d(dx, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    where x = self, z = result, g = ∂L/∂z
+
+    AvgPool3DBackward0, from the entry avg_pool3d of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
@@ -621,7 +726,15 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
 
 
 def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    """avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
+    """avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
+
+    ∂L/∂grad_output = avg_pool3d(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    ∂L/∂x = 0
+    dz = avg_pool3d_backward(dgrad_output, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    where x = self, z = result, g = ∂L/∂z
+
+    AvgPool3DBackwardBackward0, from the entry avg_pool3d_backward of derivatives.yaml.
+    """
     grad_output_, self_ = grad_output._array, self._array
     result_ = kernels_pool.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
@@ -671,7 +784,14 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
 
 
 def _adaptive_avg_pool3d(input, output_size):
-    """_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor"""
+    """_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor
+
+    ∂L/∂x = _adaptive_avg_pool3d_backward(g, x)
+    dz = _adaptive_avg_pool3d(dx, output_size)
+    where x = self, z = result, g = ∂L/∂z
+
+    AdaptiveAvgPool3DBackward0, from the entry _adaptive_avg_pool3d of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_pool.adaptive_avg_pool3d(self_, output_size)
     if result_.__class__ is not ndarray:
@@ -711,7 +831,15 @@ def _adaptive_avg_pool3d(input, output_size):
 
 
 def _adaptive_avg_pool3d_backward(grad_output, self):
-    """_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    """_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor
+
+    ∂L/∂grad_output = _adaptive_avg_pool3d(g, shape(grad_output)[−3:])
+    ∂L/∂x = 0
+    dz = _adaptive_avg_pool3d_backward(dgrad_output, x)
+    where x = self, z = result, g = ∂L/∂z
+
+    AdaptiveAvgPool3DBackwardBackward0, from the entry _adaptive_avg_pool3d_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_ = grad_output._array, self._array
     except AttributeError:
@@ -767,12 +895,23 @@ __ADAPTIVE_AVG_POOL3D_BACKWARD = GuardedOverload("_adaptive_avg_pool3d_backward"
 
 
 def adaptive_avg_pool3d(input, output_size):
-    """adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor"""
+    """adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor
+
+    Made of other operators by composite.pool.adaptive_avg_pool3d, and differentiable through them.
+    """
     return composite_pool.adaptive_avg_pool3d(input, output_size)
 
 
 def adaptive_max_pool3d(input, output_size):
-    """adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
+    """adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
+
+    ∂L/∂x = adaptive_max_pool3d_backward(g, x, z₁)
+    dz₀ = gather_spatial(dx, z₁, 3)
+    where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    AdaptiveMaxPool3DBackward0, from the entry adaptive_max_pool3d of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_pool.adaptive_max_pool3d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -809,7 +948,16 @@ def adaptive_max_pool3d(input, output_size):
 
 
 def adaptive_max_pool3d_backward(grad_output, self, indices):
-    """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
+    """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
+
+    ∂L/∂grad_output = gather_spatial(g, indices, 3)
+    ∂L/∂x = 0
+    dz = adaptive_max_pool3d_backward(dgrad_output, x, indices)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    AdaptiveMaxPool3DBackwardBackward0, from the entry adaptive_max_pool3d_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
     except AttributeError:
@@ -866,7 +1014,15 @@ _ADAPTIVE_MAX_POOL3D_BACKWARD = GuardedOverload("adaptive_max_pool3d_backward", 
 
 
 def max_unpool3d(input, indices, output_size, stride, padding):
-    """max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
+    """max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor
+
+    ∂L/∂x = gather_spatial(g, indices, 3)
+    dz = max_unpool3d(dx, indices, output_size, stride, padding)
+    where x = self, z = result, g = ∂L/∂z
+    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
+
+    MaxUnpool3DBackward0, from the entry max_unpool3d of derivatives.yaml.
+    """
     self_, indices_ = input._array, indices._array
     result_ = kernels_pool.max_unpool3d(self_, indices_, output_size, stride, padding)
     if result_.__class__ is not ndarray:
@@ -906,25 +1062,40 @@ def max_unpool3d(input, indices, output_size, stride, padding):
 
 
 def max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
+    """max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+
+    Made of other operators by composite.pool.max_pool1d_with_indices, and differentiable through them.
+    """
     return composite_pool.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor"""
+    """max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor
+
+    Made of other operators by composite.pool.max_pool1d, and differentiable through them.
+    """
     return composite_pool.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 def avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad):
-    """avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor"""
+    """avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor
+
+    Made of other operators by composite.pool.avg_pool1d, and differentiable through them.
+    """
     return composite_pool.avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def adaptive_avg_pool1d(input, output_size):
-    """adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
+    """adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor
+
+    Made of other operators by composite.pool.adaptive_avg_pool1d, and differentiable through them.
+    """
     return composite_pool.adaptive_avg_pool1d(input, output_size)
 
 
 def adaptive_max_pool1d(input, output_size):
-    """adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
+    """adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)
+
+    Made of other operators by composite.pool.adaptive_max_pool1d, and differentiable through them.
+    """
     return composite_pool.adaptive_max_pool1d(input, output_size)

@@ -150,7 +150,10 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
 
 
 def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -174,7 +177,10 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
 
 
 def rand_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -198,7 +204,10 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
 
 
 def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -222,7 +231,10 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
 
 def randn_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -338,7 +350,10 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
 
 
 def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like(Tensor self, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like(Tensor self, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -362,7 +377,10 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
 
 
 def randint_like_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like.generator(Tensor self, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like.generator(Tensor self, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -386,7 +404,10 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
 
 
 def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, high_ = input._array, high._array
     if device is not None:
         check_device(device)
@@ -410,7 +431,10 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
 
 
 def randint_like_Tensor_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_, high_ = input._array, high._array
     if device is not None:
         check_device(device)
@@ -434,7 +458,10 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
 
 
 def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like.low_dtype(Tensor self, int low, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like.low_dtype(Tensor self, int low, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -458,7 +485,10 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
 
 
 def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
-    """randint_like.low_generator_dtype(Tensor self, int low, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    """randint_like.low_generator_dtype(Tensor self, int low, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -528,7 +558,14 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
 
 
 def bernoulli(input, generator, *, out=None):
-    """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
+    """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    BernoulliBackward0, from the entry bernoulli of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(bernoulli, (input, generator), out)
@@ -569,7 +606,15 @@ def bernoulli(input, generator, *, out=None):
 
 
 def bernoulli__Tensor(self, p, generator):
-    """bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)"""
+    """bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    ∂L/∂p = 0
+    dz = 0
+    where x = self, z = result
+
+    BernoulliBackward1, from the entry bernoulli_.Tensor of derivatives.yaml.
+    """
     self_, p_ = self._array, p._array
     flags = state.flags
     records = False
@@ -608,7 +653,14 @@ def bernoulli__Tensor(self, p, generator):
 
 
 def bernoulli__float(self, p, generator):
-    """bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"""
+    """bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    BernoulliBackward2, from the entry bernoulli_.float of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -643,7 +695,14 @@ def bernoulli__float(self, p, generator):
 
 
 def bernoulli_p(input, p, generator):
-    """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
+    """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    BernoulliBackward3, from the entry bernoulli.p of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_random.bernoulli_p(self_, p, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
@@ -682,7 +741,14 @@ def bernoulli_p(input, p, generator):
 
 
 def random__from(self, from_, to, generator):
-    """random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)"""
+    """random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    RandomBackward0, from the entry random_.from of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -717,7 +783,14 @@ def random__from(self, from_, to, generator):
 
 
 def random__to(self, to, generator):
-    """random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)"""
+    """random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    RandomBackward1, from the entry random_.to of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -752,7 +825,14 @@ def random__to(self, to, generator):
 
 
 def random_(self, generator):
-    """random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)"""
+    """random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    RandomBackward2, from the entry random_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -787,7 +867,14 @@ def random_(self, generator):
 
 
 def uniform_(self, from_, to, generator):
-    """uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"""
+    """uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    UniformBackward0, from the entry uniform_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -822,7 +909,14 @@ def uniform_(self, from_, to, generator):
 
 
 def cauchy_(self, median, sigma, generator):
-    """cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)"""
+    """cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    CauchyBackward0, from the entry cauchy_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -857,7 +951,14 @@ def cauchy_(self, median, sigma, generator):
 
 
 def log_normal_(self, mean, std, generator):
-    """log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)"""
+    """log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    LogNormalBackward0, from the entry log_normal_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -892,7 +993,14 @@ def log_normal_(self, mean, std, generator):
 
 
 def exponential_(self, lambd, generator):
-    """exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)"""
+    """exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    ExponentialBackward0, from the entry exponential_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -927,7 +1035,14 @@ def exponential_(self, lambd, generator):
 
 
 def geometric_(self, p, generator):
-    """geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)"""
+    """geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    GeometricBackward0, from the entry geometric_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -962,7 +1077,14 @@ def geometric_(self, p, generator):
 
 
 def normal_(self, mean, std, generator):
-    """normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"""
+    """normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    NormalBackward0, from the entry normal_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -997,7 +1119,10 @@ def normal_(self, mean, std, generator):
 
 
 def multinomial(input, num_samples, replacement, generator, *, out=None):
-    """multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""
+    """multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(multinomial, (input, num_samples, replacement, generator), out)
@@ -1015,7 +1140,14 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
 
 
 def normal_Tensor_float(mean, std, generator, *, out=None):
-    """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"""
+    """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor
+
+    ∂L/∂mean = 0
+    dz = 0
+    where z = result
+
+    NormalBackward1, from the entry normal.Tensor_float of derivatives.yaml.
+    """
     mean_ = mean._array
     if out is not None:
         return write_out(normal_Tensor_float, (mean, std, generator), out)
@@ -1056,7 +1188,14 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
 
 
 def normal_float_Tensor(mean, std, generator, *, out=None):
-    """normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"""
+    """normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor
+
+    ∂L/∂std = 0
+    dz = 0
+    where z = result
+
+    NormalBackward2, from the entry normal.float_Tensor of derivatives.yaml.
+    """
     std_ = std._array
     if out is not None:
         return write_out(normal_float_Tensor, (mean, std, generator), out)
@@ -1097,7 +1236,15 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
 
 
 def normal_Tensor_Tensor(mean, std, generator, *, out=None):
-    """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
+    """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor
+
+    ∂L/∂mean = 0
+    ∂L/∂std = 0
+    dz = 0
+    where z = result
+
+    NormalBackward3, from the entry normal.Tensor_Tensor of derivatives.yaml.
+    """
     mean_, std_ = mean._array, std._array
     if out is not None:
         return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
@@ -1167,7 +1314,14 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
 
 
 def poisson(input, generator):
-    """poisson(Tensor self, Generator? generator=None) -> Tensor"""
+    """poisson(Tensor self, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = 0
+    dz = 0
+    where x = self, z = result
+
+    PoissonBackward0, from the entry poisson of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_random.poisson(self_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
@@ -1210,7 +1364,14 @@ def poisson(input, generator):
 
 
 def native_dropout(input, p, train):
-    """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
+    """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
+
+    ∂L/∂x = g · z₁ · (1 if train = False, 0 if p = 1, else 1 / (1 − p))
+    dz₀ = dx · z₁ · (1 if train = False, 0 if p = 1, else 1 / (1 − p))
+    where x = input, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
+
+    NativeDropoutBackward0, from the entry native_dropout of derivatives.yaml.
+    """
     try:
         input_ = input._array
     except AttributeError:
@@ -1261,7 +1422,15 @@ _NATIVE_DROPOUT = GuardedOverload("native_dropout", ((
 
 
 def native_dropout_backward(grad_output, mask, scale):
-    """native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
+    """native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor
+
+    ∂L/∂grad_output = g · mask · scale
+    ∂L/∂mask = not implemented: native_dropout_backward: mask
+    dz = dgrad_output · mask · scale
+    where z = result, g = ∂L/∂z
+
+    NativeDropoutBackwardBackward0, from the entry native_dropout_backward of derivatives.yaml.
+    """
     try:
         grad_output_, mask_ = grad_output._array, mask._array
     except AttributeError:
@@ -1318,7 +1487,10 @@ _NATIVE_DROPOUT_BACKWARD = GuardedOverload("native_dropout_backward", ((
 
 
 def dropout(input, p, train):
-    """dropout(Tensor input, float p, bool train) -> Tensor"""
+    """dropout(Tensor input, float p, bool train) -> Tensor
+
+    Made of other operators by composite.random.dropout, and differentiable through them.
+    """
     try:
         input_ = input._array
     except AttributeError:
@@ -1337,7 +1509,10 @@ _DROPOUT = GuardedOverload("dropout", ((
 
 
 def dropout_(input, p, train):
-    """dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"""
+    """dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+
+    Made of other operators by composite.random.dropout_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1356,7 +1531,10 @@ _DROPOUT_ = GuardedOverload("dropout_", ((
 
 
 def feature_dropout(input, p, train):
-    """feature_dropout(Tensor input, float p, bool train) -> Tensor"""
+    """feature_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Made of other operators by composite.random.feature_dropout, and differentiable through them.
+    """
     try:
         input_ = input._array
     except AttributeError:
@@ -1375,7 +1553,10 @@ _FEATURE_DROPOUT = GuardedOverload("feature_dropout", ((
 
 
 def feature_dropout_(input, p, train):
-    """feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"""
+    """feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+
+    Made of other operators by composite.random.feature_dropout_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1394,7 +1575,10 @@ _FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", ((
 
 
 def alpha_dropout(input, p, train):
-    """alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    """alpha_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Made of other operators by composite.random.alpha_dropout, and differentiable through them.
+    """
     try:
         input_ = input._array
     except AttributeError:
@@ -1413,7 +1597,10 @@ _ALPHA_DROPOUT = GuardedOverload("alpha_dropout", ((
 
 
 def alpha_dropout_(input, p, train):
-    """alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"""
+    """alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+
+    Made of other operators by composite.random.alpha_dropout_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1432,7 +1619,10 @@ _ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", ((
 
 
 def feature_alpha_dropout(input, p, train):
-    """feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    """feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
+
+    Made of other operators by composite.random.feature_alpha_dropout, and differentiable through them.
+    """
     try:
         input_ = input._array
     except AttributeError:
@@ -1451,7 +1641,10 @@ _FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", ((
 
 
 def feature_alpha_dropout_(input, p, train):
-    """feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"""
+    """feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
+
+    Made of other operators by composite.random.feature_alpha_dropout_, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1470,17 +1663,30 @@ _FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", ((
 
 
 def rrelu(input, lower, upper, training, generator):
-    """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor"""
+    """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor
+
+    Made of other operators by composite.random.rrelu, and differentiable through them.
+    """
     return composite_random.rrelu(input, lower, upper, training, generator)
 
 
 def rrelu_(input, lower, upper, training, generator):
-    """rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)"""
+    """rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)
+
+    Made of other operators by composite.random.rrelu_, and differentiable through them.
+    """
     return composite_random.rrelu_(input, lower, upper, training, generator)
 
 
 def rrelu_with_noise(input, noise, lower, upper, training, generator):
-    """rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor"""
+    """rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = rrelu_with_noise_backward(g, x, noise, lower, upper, training, False)
+    dz = rrelu_with_noise_backward(dx*, x, noise, lower, upper, training, False)*
+    where x = self, z = result, g = ∂L/∂z
+
+    RreluWithNoiseBackward0, from the entry rrelu_with_noise of derivatives.yaml.
+    """
     self_, noise_ = input._array, noise._array
     result_ = kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
@@ -1525,7 +1731,13 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
 
 
 def rrelu_with_noise_(input, noise, lower, upper, training, generator):
-    """rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)"""
+    """rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)
+
+    ∂L/∂x = rrelu_with_noise_backward(g, z, noise, lower, upper, training, True)
+    where x = self, z = result, g = ∂L/∂z
+
+    RreluWithNoiseBackward1, from the entry rrelu_with_noise_ of derivatives.yaml.
+    """
     self_, noise_ = input._array, noise._array
     flags = state.flags
     records = False
@@ -1554,7 +1766,15 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
-    """rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
+    """rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor
+
+    ∂L/∂grad_output = rrelu_with_noise_backward(g, x, noise, lower, upper, training, False)
+    ∂L/∂x = 0
+    dz = rrelu_with_noise_backward(dgrad_output, x, noise, lower, upper, training, False)
+    where x = self, z = result, g = ∂L/∂z
+
+    RreluWithNoiseBackwardBackward0, from the entry rrelu_with_noise_backward of derivatives.yaml.
+    """
     try:
         grad_output_, self_, noise_ = grad_output._array, self._array, noise._array
     except AttributeError:

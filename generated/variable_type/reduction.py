@@ -87,7 +87,14 @@ histogramdd_result = result_class("histogramdd", ("hist", "bin_edges", ))
 
 
 def sum(input, dtype, *, out=None):
-    """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = expand(g, shape(x))
+    dz = Σ dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SumBackward0, from the entry sum of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(sum, (input, dtype), out)
@@ -130,7 +137,15 @@ def sum(input, dtype, *, out=None):
 
 
 def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
-    """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = sum_backward(g, shape(x), dim, keepdim)
+    dz = Σ_dim dx
+    where x = self, z = result, g = ∂L/∂z
+    sum_backward: The gradient of a sum: itself, expanded over the summed dimensions without being copied.
+
+    SumBackward1, from the entry sum.dim_IntList of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out)
@@ -175,7 +190,14 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
 
 
 def mean(input, dtype, *, out=None):
-    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = expand(g / n(x), shape(x))
+    dz = mean(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    MeanBackward0, from the entry mean of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(mean, (input, dtype), out)
@@ -219,7 +241,15 @@ def mean(input, dtype, *, out=None):
 
 
 def mean_dim(input, dim, keepdim, dtype, *, out=None):
-    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = mean_backward(g, shape(x), dim, n(x), keepdim)
+    dz = mean(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
+
+    MeanBackward1, from the entry mean.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(mean_dim, (input, dim, keepdim, dtype), out)
@@ -265,7 +295,15 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
 
 
 def nansum(input, dim, keepdim, dtype, *, out=None):
-    """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = sum_backward(g, shape(x), dim, keepdim) · [not x is NaN]
+    dz = Σ_dim (0 if x is NaN, else dx)
+    where x = self, z = result, g = ∂L/∂z
+    sum_backward: The gradient of a sum: itself, expanded over the summed dimensions without being copied.
+
+    NansumBackward0, from the entry nansum of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(nansum, (input, dim, keepdim, dtype), out)
@@ -311,14 +349,26 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
 
 
 def nanmean(input, dim, keepdim, dtype, *, out=None):
-    """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.reduction.nanmean, and differentiable through them.
+    """
     if out is not None:
         return write_out(nanmean, (input, dim, keepdim, dtype), out)
     return composite_reduction.nanmean(input, dim, keepdim, dtype)
 
 
 def prod(input, dtype, *, out=None):
-    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = prod_backward(g, x, z)
+    dz = prod_jvp(x, dx, z)
+    where x = self, z = result, g = ∂L/∂z
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j.
+    prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
+
+    ProdBackward0, from the entry prod of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(prod, (input, dtype), out)
@@ -363,7 +413,16 @@ def prod(input, dtype, *, out=None):
 
 
 def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
-    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = prod_backward(g, x, z, dim, keepdim)
+    dz = prod_jvp(x, dx, z, dim, keepdim)
+    where x = self, z = result, g = ∂L/∂z
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j.
+    prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
+
+    ProdBackward1, from the entry prod.dim_int of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(prod_dim_int, (input, dim, keepdim, dtype), out)
@@ -410,14 +469,25 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
 
 
 def std_dim(input, dim, unbiased, keepdim, *, out=None):
-    """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor
+
+    Made of other operators by composite.reduction.std_dim, and differentiable through them.
+    """
     if out is not None:
         return write_out(std_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction.std_dim(input, dim, unbiased, keepdim)
 
 
 def std_correction(input, dim, correction, keepdim, *, out=None):
-    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+
+    ∂L/∂x = var_backward(0 if z = 0, else g / (2 · z), x, dim, correction, keepdim)
+    dz = 0 if z = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z)
+    where x = self, z = result, g = ∂L/∂z
+    var_backward: d var/dx = 2 (x - mean) / (n - correction).
+
+    StdBackward0, from the entry std.correction of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(std_correction, (input, dim, correction, keepdim), out)
@@ -464,17 +534,33 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
 
 
 def std(input, unbiased):
-    """std(Tensor self, bool unbiased=True) -> Tensor"""
+    """std(Tensor self, bool unbiased=True) -> Tensor
+
+    Made of other operators by composite.reduction.std, and differentiable through them.
+    """
     return composite_reduction.std(input, unbiased)
 
 
 def std_mean_dim(input, dim, unbiased, keepdim):
-    """std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    """std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)
+
+    Made of other operators by composite.reduction.std_mean_dim, and differentiable through them.
+    """
     return composite_reduction.std_mean_dim(input, dim, unbiased, keepdim)
 
 
 def std_mean_correction(input, dim, correction, keepdim):
-    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
+
+    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + mean_backward(g₁, shape(x), dim, n(x), keepdim)
+    dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z₀)
+    dz₁ = mean(dx, dim)
+    where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
+    var_backward: d var/dx = 2 (x - mean) / (n - correction).
+    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
+
+    StdMeanBackward0, from the entry std_mean.correction of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_reduction.std_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -519,19 +605,33 @@ def std_mean_correction(input, dim, correction, keepdim):
 
 
 def std_mean(input, unbiased):
-    """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)
+
+    Made of other operators by composite.reduction.std_mean, and differentiable through them.
+    """
     return composite_reduction.std_mean(input, unbiased)
 
 
 def var_dim(input, dim, unbiased, keepdim, *, out=None):
-    """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor
+
+    Made of other operators by composite.reduction.var_dim, and differentiable through them.
+    """
     if out is not None:
         return write_out(var_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction.var_dim(input, dim, unbiased, keepdim)
 
 
 def var_correction(input, dim, correction, keepdim, *, out=None):
-    """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
+
+    ∂L/∂x = var_backward(g, x, dim, correction, keepdim)
+    dz = Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    var_backward: d var/dx = 2 (x - mean) / (n - correction).
+
+    VarBackward0, from the entry var.correction of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(var_correction, (input, dim, correction, keepdim), out)
@@ -577,17 +677,33 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
 
 
 def var(input, unbiased):
-    """var(Tensor self, bool unbiased=True) -> Tensor"""
+    """var(Tensor self, bool unbiased=True) -> Tensor
+
+    Made of other operators by composite.reduction.var, and differentiable through them.
+    """
     return composite_reduction.var(input, unbiased)
 
 
 def var_mean_dim(input, dim, unbiased, keepdim):
-    """var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    """var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)
+
+    Made of other operators by composite.reduction.var_mean_dim, and differentiable through them.
+    """
     return composite_reduction.var_mean_dim(input, dim, unbiased, keepdim)
 
 
 def var_mean_correction(input, dim, correction, keepdim):
-    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
+
+    ∂L/∂x = var_backward(g₀, x, dim, correction, keepdim) + mean_backward(g₁, shape(x), dim, n(x), keepdim)
+    dz₀ = Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx)
+    dz₁ = mean(dx, dim)
+    where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
+    var_backward: d var/dx = 2 (x - mean) / (n - correction).
+    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
+
+    VarMeanBackward0, from the entry var_mean.correction of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_ = kernels_reduction.var_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -631,12 +747,22 @@ def var_mean_correction(input, dim, correction, keepdim):
 
 
 def var_mean(input, unbiased):
-    """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)
+
+    Made of other operators by composite.reduction.var_mean, and differentiable through them.
+    """
     return composite_reduction.var_mean(input, unbiased)
 
 
 def amax(input, dim, keepdim, *, out=None):
-    """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+
+    ∂L/∂x = g · [x = z] / (Σ_dim [x = z])
+    dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    AmaxBackward0, from the entry amax of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(amax, (input, dim, keepdim), out)
@@ -682,7 +808,14 @@ def amax(input, dim, keepdim, *, out=None):
 
 
 def amin(input, dim, keepdim, *, out=None):
-    """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
+
+    ∂L/∂x = g · [x = z] / (Σ_dim [x = z])
+    dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    AminBackward0, from the entry amin of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(amin, (input, dim, keepdim), out)
@@ -728,7 +861,15 @@ def amin(input, dim, keepdim, *, out=None):
 
 
 def aminmax(input, dim, keepdim, *, out=None):
-    """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
+    """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
+
+    ∂L/∂x = g_min · [x = min] / (Σ_dim [x = min]) + g_max · [x = max] / (Σ_dim [x = max])
+    dmin = Σ_dim ([x = min] / (Σ_dim [x = min]) · dx)
+    dmax = Σ_dim ([x = max] / (Σ_dim [x = max]) · dx)
+    where x = self, g_min = ∂L/∂min, g_max = ∂L/∂max
+
+    AminmaxBackward0, from the entry aminmax of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(aminmax, (input, dim, keepdim), out)
@@ -775,7 +916,16 @@ def aminmax(input, dim, keepdim, *, out=None):
 
 
 def max(input, *, out=None):
-    """max(Tensor self) -> Tensor"""
+    """max(Tensor self) -> Tensor
+
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    dz = evenly_read_jvp(dx, x, z)
+    where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
+    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+
+    MaxBackward1, from the entry max of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(max, (input,), out)
@@ -819,7 +969,14 @@ def max(input, *, out=None):
 
 
 def max_dim(input, dim, keepdim, *, out=None):
-    """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    MaxBackward0, from the entry max.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(max_dim, (input, dim, keepdim), out)
@@ -860,7 +1017,16 @@ def max_dim(input, dim, keepdim, *, out=None):
 
 
 def min(input, *, out=None):
-    """min(Tensor self) -> Tensor"""
+    """min(Tensor self) -> Tensor
+
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    dz = evenly_read_jvp(dx, x, z)
+    where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
+    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+
+    MinBackward1, from the entry min of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(min, (input,), out)
@@ -904,7 +1070,14 @@ def min(input, *, out=None):
 
 
 def min_dim(input, dim, keepdim, *, out=None):
-    """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    MinBackward0, from the entry min.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(min_dim, (input, dim, keepdim), out)
@@ -945,7 +1118,10 @@ def min_dim(input, dim, keepdim, *, out=None):
 
 
 def argmax(input, dim, keepdim, *, out=None):
-    """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(argmax, (input, dim, keepdim), out)
@@ -963,7 +1139,10 @@ def argmax(input, dim, keepdim, *, out=None):
 
 
 def argmin(input, dim, keepdim, *, out=None):
-    """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(argmin, (input, dim, keepdim), out)
@@ -981,7 +1160,10 @@ def argmin(input, dim, keepdim, *, out=None):
 
 
 def all(input, *, out=None):
-    """all(Tensor self) -> Tensor"""
+    """all(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(all, (input,), out)
@@ -999,7 +1181,10 @@ def all(input, *, out=None):
 
 
 def all_dims(input, dim, keepdim, *, out=None):
-    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(all_dims, (input, dim, keepdim), out)
@@ -1017,7 +1202,10 @@ def all_dims(input, dim, keepdim, *, out=None):
 
 
 def all_dim(input, dim, keepdim, *, out=None):
-    """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(all_dim, (input, dim, keepdim), out)
@@ -1035,7 +1223,10 @@ def all_dim(input, dim, keepdim, *, out=None):
 
 
 def any(input, *, out=None):
-    """any(Tensor self) -> Tensor"""
+    """any(Tensor self) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(any, (input,), out)
@@ -1053,7 +1244,10 @@ def any(input, *, out=None):
 
 
 def any_dims(input, dim, keepdim, *, out=None):
-    """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(any_dims, (input, dim, keepdim), out)
@@ -1071,7 +1265,10 @@ def any_dims(input, dim, keepdim, *, out=None):
 
 
 def any_dim(input, dim, keepdim, *, out=None):
-    """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(any_dim, (input, dim, keepdim), out)
@@ -1089,7 +1286,10 @@ def any_dim(input, dim, keepdim, *, out=None):
 
 
 def count_nonzero(input, dim, *, out=None):
-    """count_nonzero(Tensor self, int? dim=None) -> Tensor"""
+    """count_nonzero(Tensor self, int? dim=None) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(count_nonzero, (input, dim), out)
@@ -1107,7 +1307,10 @@ def count_nonzero(input, dim, *, out=None):
 
 
 def count_nonzero_dim_IntList(input, dim, *, out=None):
-    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    """count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(count_nonzero_dim_IntList, (input, dim), out)
@@ -1125,7 +1328,15 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
 
 
 def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
-    """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+    """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x, p, z)
+    dz = 0 if p = 0, else Σ Re(norm_backward(1, x, p, z, None, False)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    NormBackward2, from the entry norm.ScalarOpt_dtype of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
@@ -1172,7 +1383,15 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
 
 
 def norm_Scalar(input, p, *, out=None):
-    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    """norm.Scalar(Tensor self, Scalar p=2) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x, p, z)
+    dz = 0 if p = 0, else Σ Re(norm_backward(1, x, p, z, None, False)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    NormBackward0, from the entry norm.Scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(norm_Scalar, (input, p), out)
@@ -1217,7 +1436,15 @@ def norm_Scalar(input, p, *, out=None):
 
 
 def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
-    """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+    """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x, p, z, dim, keepdim)
+    dz = 0 if p = 0, else Σ_dim Re(norm_backward(1, x, p, z, dim, keepdim)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    NormBackward3, from the entry norm.ScalarOpt_dim_dtype of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
@@ -1266,7 +1493,15 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
 
 
 def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
-    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x, p, z, dim, keepdim)
+    dz = 0 if p = 0, else Σ_dim Re(norm_backward(1, x, p, z, dim, keepdim)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    NormBackward1, from the entry norm.ScalarOpt_dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
@@ -1313,14 +1548,25 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
 
 
 def frobenius_norm_dim(input, dim, keepdim, *, out=None):
-    """frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    """frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+
+    Made of other operators by composite.reduction.frobenius_norm, and differentiable through them.
+    """
     if out is not None:
         return write_out(frobenius_norm_dim, (input, dim, keepdim), out)
     return composite_reduction.frobenius_norm(input, dim, keepdim)
 
 
 def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
-    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x, ord, z, dim, keepdim)
+    dz = 0 if ord = 0, else Σ_dim Re(norm_backward(1, x, ord, z, dim, keepdim)* · dx)
+    where x = self, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    LinalgVectorNormBackward0, from the entry linalg_vector_norm of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
@@ -1369,7 +1615,14 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
 
 
 def logsumexp(input, dim, keepdim, *, out=None):
-    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+
+    ∂L/∂x = g · exp(x − z)*
+    dz = Σ_dim (exp(x − z) · dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    LogsumexpBackward0, from the entry logsumexp of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(logsumexp, (input, dim, keepdim), out)
@@ -1417,14 +1670,24 @@ def logsumexp(input, dim, keepdim, *, out=None):
 
 
 def special_logsumexp(input, dim, keepdim, *, out=None):
-    """special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    """special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+
+    Made of other operators by composite.reduction.special_logsumexp, and differentiable through them.
+    """
     if out is not None:
         return write_out(special_logsumexp, (input, dim, keepdim), out)
     return composite_reduction.special_logsumexp(input, dim, keepdim)
 
 
 def cumsum(input, dim, dtype, *, out=None):
-    """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = g if shape(g)[dim] < 2, else flip(cumsum(flip(g, dim), dim), dim)
+    dz = cumsum(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+
+    CumsumBackward0, from the entry cumsum of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(cumsum, (input, dim, dtype), out)
@@ -1468,7 +1731,10 @@ def cumsum(input, dim, dtype, *, out=None):
 
 
 def cumsum_(input, dim, dtype):
-    """cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)"""
+    """cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
+
+    cumsum, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -1505,7 +1771,16 @@ def cumsum_(input, dim, dtype):
 
 
 def cumprod(input, dim, dtype, *, out=None):
-    """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+
+    ∂L/∂x = cumprod_backward(g, x, dim, z)
+    dz = cumprod_jvp(dx, x, dim, z)
+    where x = self, z = result, g = ∂L/∂z
+    cumprod_backward: dx_k = sum over i >= k of g_i * prod over j <= i, j != k of x_j.
+    cumprod_jvp: dy_k = x_k dy_(k-1) + y_(k-1) dx_k.
+
+    CumprodBackward0, from the entry cumprod of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(cumprod, (input, dim, dtype), out)
@@ -1551,7 +1826,10 @@ def cumprod(input, dim, dtype, *, out=None):
 
 
 def cumprod_(input, dim, dtype):
-    """cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)"""
+    """cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
+
+    cumprod, written into self; see there for the derivative.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -1592,7 +1870,14 @@ def cumprod_(input, dim, dtype):
 
 
 def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
-    """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = scatter_add(0, dim, indices, g)
+    dvalues = gather(dx, dim, indices)
+    where x = self, g = ∂L/∂values
+
+    CummaxBackward0, from the entry cummax of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1645,7 +1930,14 @@ _CUMMAX = GuardedOverload("cummax", ((
 
 
 def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
-    """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = scatter_add(0, dim, indices, g)
+    dvalues = gather(dx, dim, indices)
+    where x = self, g = ∂L/∂values
+
+    CumminBackward0, from the entry cummin of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1698,7 +1990,16 @@ _CUMMIN = GuardedOverload("cummin", ((
 
 
 def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
-    """logcumsumexp(Tensor self, int dim) -> Tensor"""
+    """logcumsumexp(Tensor self, int dim) -> Tensor
+
+    ∂L/∂x = logcumsumexp_backward(g, x, z, dim)
+    dz = logcumsumexp_jvp(x, dx, z, dim)
+    where x = self, z = result, g = ∂L/∂z
+    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
+    logcumsumexp_jvp: dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1).
+
+    LogcumsumexpBackward0, from the entry logcumsumexp of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1756,7 +2057,16 @@ _LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
 
 
 def median(input, *, out=None):
-    """median(Tensor self) -> Tensor"""
+    """median(Tensor self) -> Tensor
+
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    dz = evenly_read_jvp(dx, x, z)
+    where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
+    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+
+    MedianBackward0, from the entry median of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(median, (input,), out)
@@ -1800,7 +2110,14 @@ def median(input, *, out=None):
 
 
 def median_dim(input, dim, keepdim, *, out=None):
-    """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    MedianBackward1, from the entry median.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(median_dim, (input, dim, keepdim), out)
@@ -1841,7 +2158,16 @@ def median_dim(input, dim, keepdim, *, out=None):
 
 
 def nanmedian(input, *, out=None):
-    """nanmedian(Tensor self) -> Tensor"""
+    """nanmedian(Tensor self) -> Tensor
+
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    dz = evenly_read_jvp(dx, x, z)
+    where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
+    evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
+
+    NanmedianBackward0, from the entry nanmedian of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(nanmedian, (input,), out)
@@ -1885,7 +2211,14 @@ def nanmedian(input, *, out=None):
 
 
 def nanmedian_dim(input, dim, keepdim, *, out=None):
-    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    NanmedianBackward1, from the entry nanmedian.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(nanmedian_dim, (input, dim, keepdim), out)
@@ -1926,7 +2259,14 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
 
 
 def kthvalue(input, k, dim, keepdim, *, out=None):
-    """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    KthvalueBackward0, from the entry kthvalue of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(kthvalue, (input, k, dim, keepdim), out)
@@ -1967,7 +2307,14 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
 
 
 def mode(input, dim, keepdim, *, out=None):
-    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
+    where x = self, g = ∂L/∂values
+
+    ModeBackward0, from the entry mode of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(mode, (input, dim, keepdim), out)
@@ -2008,35 +2355,56 @@ def mode(input, dim, keepdim, *, out=None):
 
 
 def quantile(input, q, dim, keepdim, interpolation, *, out=None):
-    """quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    """quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
+
+    Made of other operators by composite.reduction.quantile, and differentiable through them.
+    """
     if out is not None:
         return write_out(quantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
 
 
 def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
-    """quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    """quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
+
+    Made of other operators by composite.reduction.quantile, and differentiable through them.
+    """
     if out is not None:
         return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
 
 
 def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
-    """nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    """nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
+
+    Made of other operators by composite.reduction.nanquantile, and differentiable through them.
+    """
     if out is not None:
         return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
 
 
 def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
-    """nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor"""
+    """nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
+
+    Made of other operators by composite.reduction.nanquantile, and differentiable through them.
+    """
     if out is not None:
         return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
 
 
 def dist(input, other, p=2, *, out=None):
-    """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+    """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
+
+    ∂L/∂x = norm_backward(g, x − y, p, z)
+    ∂L/∂y = norm_backward(−g, x − y, p, z)
+    dz = 0 if p = 0, else Σ Re(norm_backward(1, x − y, p, z, None, False)* · (dx − dy))
+    where x = self, y = other, z = result, g = ∂L/∂z
+    norm_backward: d |x|_p/dx_k = sign(x_k) (|x_k| / |x|_p) ** (p - 1), for complex numbers with sign(x) = x / |x|.
+
+    DistBackward0, from the entry dist of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -2104,7 +2472,10 @@ _DIST = GuardedOverload("dist", ((
 
 
 def cdist(x1, x2, p=2, compute_mode=None):
-    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor"""
+    """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor
+
+    Made of other operators by composite.reduction.cdist, and differentiable through them.
+    """
     try:
         x1_, x2_ = x1._array, x2._array
     except AttributeError:
@@ -2123,7 +2494,17 @@ _CDIST = GuardedOverload("cdist", ((
 
 
 def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
-    """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
+    """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor
+
+    ∂L/∂x₁ = cdist_backward(g, x₁, x₂, p, z)
+    ∂L/∂x₂ = cdist_backward(gᵀ, x₂, x₁, p, zᵀ)
+    dz = cdist_jvp(x₁, dx₁, x₂, dx₂, p, z)
+    where z = result, g = ∂L/∂z
+    cdist_backward: The gradient of the distances between rows with respect to `x1`: that of the norm of the differences.
+    cdist_jvp: The tangent of the norm of all differences.
+
+    CdistBackward0, from the entry _cdist_forward of derivatives.yaml.
+    """
     try:
         x1_, x2_ = x1._array, x2._array
     except AttributeError:
@@ -2189,7 +2570,16 @@ __CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
 
 
 def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
-    """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
+    """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
+
+    ∂L/∂x = renorm_backward(g, x, p, dim, maxnorm)
+    dz = renorm_jvp(x, dx, p, dim, maxnorm)
+    where x = self, z = result, g = ∂L/∂z
+    renorm_backward: y = s(|x|) x with s(n) = maxnorm / n above maxnorm, else 1: dx = s g + s'(|x|) <x, g> d|x|/dx.
+    renorm_jvp: dy = s dx + s'(|x|) d|x| x.
+
+    RenormBackward0, from the entry renorm of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2248,7 +2638,10 @@ _RENORM = GuardedOverload("renorm", ((
 
 
 def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
-    """renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)"""
+    """renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)
+
+    renorm, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2303,7 +2696,14 @@ _RENORM_ = GuardedOverload("renorm_", ((
 
 
 def trace(input, *, out=None):
-    """trace(Tensor self) -> Tensor"""
+    """trace(Tensor self) -> Tensor
+
+    ∂L/∂x = eye(shape(x)[0], shape(x)[1], dtype = dtype(g)) · g
+    dz = trace(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    TraceBackward0, from the entry trace of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2356,44 +2756,68 @@ _TRACE = GuardedOverload("trace", ((
 
 
 def diff(input, n, dim, prepend, append, *, out=None):
-    """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor
+
+    Made of other operators by composite.reduction.diff, and differentiable through them.
+    """
     if out is not None:
         return write_out(diff, (input, n, dim, prepend, append), out)
     return composite_reduction.diff(input, n, dim, prepend, append)
 
 
 def trapezoid_x(y, x, dim):
-    """trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    """trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
+    """
     return composite_reduction.trapezoid_x(y, x, dim)
 
 
 def trapezoid_dx(y, dx, dim):
-    """trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"""
+    """trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
+    """
     return composite_reduction.trapezoid_dx(y, dx, dim)
 
 
 def trapz_x(y, x, dim):
-    """trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    """trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
+    """
     return composite_reduction.trapezoid_x(y, x, dim)
 
 
 def trapz_dx(y, dx, dim):
-    """trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor"""
+    """trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
+    """
     return composite_reduction.trapezoid_dx(y, dx, dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):
-    """cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor"""
+    """cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.cumulative_trapezoid_x, and differentiable through them.
+    """
     return composite_reduction.cumulative_trapezoid_x(y, x, dim)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
-    """cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"""
+    """cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
+
+    Made of other operators by composite.reduction.cumulative_trapezoid_dx, and differentiable through them.
+    """
     return composite_reduction.cumulative_trapezoid_dx(y, dx, dim)
 
 
 def bincount(input, weights=None, minlength=0, *, out=None):
-    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
+    """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_, weights_ = input._array, None if weights is None else weights._array
     except AttributeError:
@@ -2424,7 +2848,10 @@ _BINCOUNT = GuardedOverload("bincount", ((
 
 
 def histc(input, bins=100, min=0, max=0, *, out=None):
-    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
+    """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
+
+    Its result never requires a gradient.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2455,7 +2882,10 @@ _HISTC = GuardedOverload("histc", ((
 
 
 def cov(input, *, correction=1, fweights=None, aweights=None):
-    """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"""
+    """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor
+
+    Made of other operators by composite.reduction.cov, and differentiable through them.
+    """
     try:
         self_, fweights_, aweights_ = input._array, None if fweights is None else fweights._array, None if aweights is None else aweights._array
     except AttributeError:
@@ -2474,7 +2904,10 @@ _COV = GuardedOverload("cov", ((
 
 
 def corrcoef(input):
-    """corrcoef(Tensor self) -> Tensor"""
+    """corrcoef(Tensor self) -> Tensor
+
+    Made of other operators by composite.reduction.corrcoef, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2491,42 +2924,66 @@ _CORRCOEF = GuardedOverload("corrcoef", ((
 
 
 def gradient_scalarint(input, spacing, dim, edge_order):
-    """gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]"""
+    """gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_scalararray(input, spacing, dim, edge_order):
-    """gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    """gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_array(input, dim, edge_order):
-    """gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]"""
+    """gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient_along, and differentiable through them.
+    """
     return composite_reduction.gradient_along(input, dim, edge_order)
 
 
 def gradient_scalarrayint(input, spacing, dim, edge_order):
-    """gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]"""
+    """gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_scalarrayarray(input, spacing, dim, edge_order):
-    """gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    """gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_tensorarrayint(input, spacing, dim, edge_order):
-    """gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]"""
+    """gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def gradient_tensorarray(input, spacing, dim, edge_order):
-    """gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]"""
+    """gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]
+
+    Made of other operators by composite.reduction.gradient, and differentiable through them.
+    """
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
 def histogram_bins_tensor(input, bins, weight, density, *, out=None):
-    """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
+    """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
+
+    Its result never requires a gradient.
+    """
     self_, bins_, weight_ = input._array, bins._array, None if weight is None else weight._array
     if out is not None:
         return write_out(histogram_bins_tensor, (input, bins, weight, density), out)
@@ -2540,7 +2997,10 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
 
 
 def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
-    """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
+    """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
+
+    Its result never requires a gradient.
+    """
     self_, weight_ = input._array, None if weight is None else weight._array
     if out is not None:
         return write_out(histogram_bin_ct, (input, bins, range, weight, density), out)
@@ -2554,22 +3014,38 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
 
 
 def histogramdd(input, bins, range, weight, density):
-    """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
+
+    Made of other operators by composite.reduction.histogramdd.
+    """
     return composite_reduction.histogramdd(input, bins, range, weight, density)
 
 
 def histogramdd_int_bins(input, bins, range, weight, density):
-    """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
+
+    Made of other operators by composite.reduction.histogramdd.
+    """
     return composite_reduction.histogramdd(input, bins, range, weight, density)
 
 
 def histogramdd_TensorList_bins(input, bins, range, weight, density):
-    """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)"""
+    """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
+
+    Made of other operators by composite.reduction.histogramdd_of_bins.
+    """
     return composite_reduction.histogramdd_of_bins(input, bins, range, weight, density)
 
 
 def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
-    """value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
+    """value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor
+
+    ∂L/∂grad = gather(g, dim, indices) if keepdim, else squeeze(gather(g, dim, unsqueeze(indices, dim)), dim)
+    dz = value_selecting_reduction_backward(dgrad, dim, indices, sizes, keepdim)
+    where z = result, g = ∂L/∂z
+
+    ValueSelectingReductionBackwardBackward0, from the entry value_selecting_reduction_backward of derivatives.yaml.
+    """
     grad_, indices_ = grad._array, indices._array
     result_ = kernels_reduction.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
     if result_.__class__ is not ndarray:

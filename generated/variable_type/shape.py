@@ -109,7 +109,10 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def detach(input):
-    """detach(Tensor(a) self) -> Tensor(a)"""
+    """detach(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.detach.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -126,7 +129,10 @@ _DETACH = GuardedOverload("detach", ((
 
 
 def detach_(input):
-    """detach_(Tensor(a!) self) -> Tensor(a!)"""
+    """detach_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.shape.detach_.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -143,7 +149,14 @@ _DETACH_ = GuardedOverload("detach_", ((
 
 
 def clone(input, memory_format, *, out=None):
-    """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
+    """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, z = result, g = ∂L/∂z
+
+    CloneBackward0, from the entry clone of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(clone, (input, memory_format), out)
@@ -184,7 +197,15 @@ def clone(input, memory_format, *, out=None):
 
 
 def copy_(self, src, non_blocking=False):
-    """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"""
+    """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
+
+    ∂L/∂x = 0
+    ∂L/∂src = g
+    dz = dsrc
+    where x = self, z = result, g = ∂L/∂z
+
+    CopyBackwards, from the entry copy_ of derivatives.yaml.
+    """
     try:
         if src.__class__ is not Tensor and src.__class__ in NUMBERS:
             src = wrapped_number(src, self)
@@ -235,12 +256,22 @@ _COPY_ = GuardedOverload("copy_", ((
 
 
 def contiguous(self, memory_format):
-    """contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)"""
+    """contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)
+
+    Made of other operators by composite.shape.contiguous, and differentiable through them.
+    """
     return composite_shape.contiguous(self, memory_format)
 
 
 def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad=False):
-    """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
+    """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
+
+    ∂L/∂x = _to_copy(Re(g) if (g is complex and not dtype(x) is complex), else g, dtype = dtype(x))
+    dz = _to_copy(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    ToCopyBackward0, from the entry _to_copy of derivatives.yaml.
+    """
     self_ = input._array
     if device is not None:
         check_device(device)
@@ -285,7 +316,10 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
 
 
 def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad=False):
-    """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+
+    Made of other operators by composite.shape.to_dtype_layout, and differentiable through them.
+    """
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -294,31 +328,46 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
 
 
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
-    """to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    """to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+
+    Made of other operators by composite.shape.to_device, and differentiable through them.
+    """
     if device is not None:
         check_device(device)
     return composite_shape.to_device(self, device, dtype, non_blocking, copy, memory_format)
 
 
 def to_prim_Device(self, device, dtype, non_blocking, copy):
-    """to.prim_Device(Tensor(a) self, Device? device, ScalarType? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(a)"""
+    """to.prim_Device(Tensor(a) self, Device? device, ScalarType? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(a)
+
+    Made of other operators by composite.shape.to_prim_device, and differentiable through them.
+    """
     if device is not None:
         check_device(device)
     return composite_shape.to_prim_device(self, device, dtype, non_blocking, copy)
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
-    """to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    """to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+
+    Made of other operators by composite.shape.to_dtype, and differentiable through them.
+    """
     return composite_shape.to_dtype(self, dtype, non_blocking, copy, memory_format)
 
 
 def to_other(self, other, non_blocking, copy, memory_format):
-    """to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    """to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
+
+    Made of other operators by composite.shape.to_other, and differentiable through them.
+    """
     return composite_shape.to_other(self, other, non_blocking, copy, memory_format)
 
 
 def type_as(self, other):
-    """type_as(Tensor self, Tensor other) -> Tensor"""
+    """type_as(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.shape.type_as, and differentiable through them.
+    """
     try:
         self_, other_ = self._array, other._array
     except AttributeError:
@@ -335,7 +384,14 @@ _TYPE_AS = GuardedOverload("type_as", ((
 
 
 def alias(input):
-    """alias(Tensor(a) self) -> Tensor(a)"""
+    """alias(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, z = result, g = ∂L/∂z
+
+    AliasBackward0, from the entry alias of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -383,7 +439,14 @@ _ALIAS = GuardedOverload("alias", ((
 
 
 def alias_copy(input, *, out=None):
-    """alias_copy(Tensor self) -> Tensor"""
+    """alias_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, z = result, g = ∂L/∂z
+
+    AliasBackward0_copy, from the entry alias of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -435,7 +498,14 @@ _ALIAS_COPY = GuardedOverload("alias_copy", ((
 
 
 def view(self, size):
-    """view(Tensor(a) self, int[] size) -> Tensor(a)"""
+    """view(Tensor(a) self, int[] size) -> Tensor(a)
+
+    ∂L/∂x = reshape(g, shape(x))
+    dz = view(dx, size)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewBackward0, from the entry view of derivatives.yaml.
+    """
     self_ = self._array
     result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
@@ -473,7 +543,14 @@ def view(self, size):
 
 
 def view_copy(input, size, *, out=None):
-    """view_copy(Tensor self, int[] size) -> Tensor"""
+    """view_copy(Tensor self, int[] size) -> Tensor
+
+    ∂L/∂x = reshape(g, shape(x))
+    dz = view_copy(dx, size)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewBackward0_copy, from the entry view of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(view_copy, (input, size), out)
@@ -515,7 +592,10 @@ def view_copy(input, size, *, out=None):
 
 
 def view_dtype(self, dtype):
-    """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
+    """view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)
+
+    Its result never requires a gradient.
+    """
     self_ = self._array
     result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
@@ -531,7 +611,10 @@ def view_dtype(self, dtype):
 
 
 def view_copy_dtype(input, dtype, *, out=None):
-    """view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor"""
+    """view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor
+
+    Its result never requires a gradient.
+    """
     self_ = input._array
     if out is not None:
         return write_out(view_copy_dtype, (input, dtype), out)
@@ -549,7 +632,14 @@ def view_copy_dtype(input, dtype, *, out=None):
 
 
 def _unsafe_view(input, size):
-    """_unsafe_view(Tensor self, int[] size) -> Tensor"""
+    """_unsafe_view(Tensor self, int[] size) -> Tensor
+
+    ∂L/∂x = reshape(g, shape(x))
+    dz = _unsafe_view(dx, size)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsafeViewBackward0, from the entry _unsafe_view of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
@@ -589,7 +679,14 @@ def _unsafe_view(input, size):
 
 
 def _reshape_alias(input, size, stride):
-    """_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"""
+    """_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)
+
+    ∂L/∂x = reshape(g, shape(x))
+    dz = _reshape_alias(dx, size, stride)
+    where x = self, z = result, g = ∂L/∂z
+
+    ReshapeAliasBackward0, from the entry _reshape_alias of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.reshape_alias(self_, size, stride)
     if result_.__class__ is not ndarray:
@@ -627,7 +724,10 @@ def _reshape_alias(input, size, stride):
 
 
 def view_as(self, other):
-    """view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    """view_as(Tensor(a) self, Tensor other) -> Tensor(a)
+
+    Made of other operators by composite.shape.view_as, and differentiable through them.
+    """
     try:
         self_, other_ = self._array, other._array
     except AttributeError:
@@ -644,12 +744,18 @@ _VIEW_AS = GuardedOverload("view_as", ((
 
 
 def reshape(input, shape):
-    """reshape(Tensor(a) self, int[] shape) -> Tensor(a)"""
+    """reshape(Tensor(a) self, int[] shape) -> Tensor(a)
+
+    Made of other operators by composite.shape.reshape, and differentiable through them.
+    """
     return composite_shape.reshape(input, shape)
 
 
 def reshape_as(self, other):
-    """reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    """reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)
+
+    Made of other operators by composite.shape.reshape_as, and differentiable through them.
+    """
     try:
         self_, other_ = self._array, other._array
     except AttributeError:
@@ -666,7 +772,10 @@ _RESHAPE_AS = GuardedOverload("reshape_as", ((
 
 
 def flatten(input, start_dim=0, end_dim=-1):
-    """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)
+
+    Made of other operators by composite.shape.flatten, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -685,12 +794,18 @@ _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
 
 
 def unflatten_int(input, dim, sizes):
-    """unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)"""
+    """unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)
+
+    Made of other operators by composite.shape.unflatten, and differentiable through them.
+    """
     return composite_shape.unflatten(input, dim, sizes)
 
 
 def ravel(input):
-    """ravel(Tensor(a) self) -> Tensor(a)"""
+    """ravel(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.ravel, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -707,7 +822,14 @@ _RAVEL = GuardedOverload("ravel", ((
 
 
 def expand(self, size, implicit):
-    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
+    """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)
+
+    ∂L/∂x = g
+    dz = expand(dx, size)
+    where x = self, z = result, g = ∂L/∂z
+
+    ExpandBackward0, from the entry expand of derivatives.yaml.
+    """
     self_ = self._array
     result_ = kernels_shape.expand(self_, size, implicit)
     if result_.__class__ is not ndarray:
@@ -744,7 +866,14 @@ def expand(self, size, implicit):
 
 
 def expand_copy(input, size, implicit, *, out=None):
-    """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor"""
+    """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor
+
+    ∂L/∂x = g
+    dz = expand_copy(dx, size)
+    where x = self, z = result, g = ∂L/∂z
+
+    ExpandBackward0_copy, from the entry expand of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(expand_copy, (input, size, implicit), out)
@@ -785,7 +914,10 @@ def expand_copy(input, size, implicit, *, out=None):
 
 
 def expand_as(self, other):
-    """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
+
+    Made of other operators by composite.shape.expand_as, and differentiable through them.
+    """
     try:
         self_, other_ = self._array, other._array
     except AttributeError:
@@ -802,22 +934,39 @@ _EXPAND_AS = GuardedOverload("expand_as", ((
 
 
 def broadcast_to(input, size):
-    """broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)"""
+    """broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)
+
+    Made of other operators by composite.shape.broadcast_to, and differentiable through them.
+    """
     return composite_shape.broadcast_to(input, size)
 
 
 def broadcast_tensors(tensors):
-    """broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
+    """broadcast_tensors(Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.broadcast_tensors, and differentiable through them.
+    """
     return composite_shape.broadcast_tensors(tensors)
 
 
 def sum_to_size(self, size):
-    """sum_to_size(Tensor self, int[] size) -> Tensor"""
+    """sum_to_size(Tensor self, int[] size) -> Tensor
+
+    Made of other operators by composite.shape.sum_to_size, and differentiable through them.
+    """
     return composite_shape.sum_to_size(self, size)
 
 
 def permute(input, dims):
-    """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    """permute(Tensor(a) self, int[] dims) -> Tensor(a)
+
+    ∂L/∂x = permute_backward(g, dims)
+    dz = permute(dx, dims)
+    where x = self, z = result, g = ∂L/∂z
+    permute_backward: The gradient of a permutation: permuted by its inverse.
+
+    PermuteBackward0, from the entry permute of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.permute(self_, dims)
     if result_.__class__ is not ndarray:
@@ -855,7 +1004,15 @@ def permute(input, dims):
 
 
 def permute_copy(input, dims, *, out=None):
-    """permute_copy(Tensor self, int[] dims) -> Tensor"""
+    """permute_copy(Tensor self, int[] dims) -> Tensor
+
+    ∂L/∂x = permute_backward(g, dims)
+    dz = permute_copy(dx, dims)
+    where x = self, z = result, g = ∂L/∂z
+    permute_backward: The gradient of a permutation: permuted by its inverse.
+
+    PermuteBackward0_copy, from the entry permute of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(permute_copy, (input, dims), out)
@@ -897,7 +1054,14 @@ def permute_copy(input, dims, *, out=None):
 
 
 def transpose(input, dim0, dim1):
-    """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
+
+    ∂L/∂x = transpose(g, dim₀, dim₁)
+    dz = transpose(dx, dim₀, dim₁)
+    where x = self, z = result, g = ∂L/∂z
+
+    TransposeBackward0, from the entry transpose.int of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -949,7 +1113,14 @@ _TRANSPOSE_INT = GuardedOverload("transpose", ((
 
 
 def transpose_copy(input, dim0, dim1, *, out=None):
-    """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor"""
+    """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor
+
+    ∂L/∂x = transpose(g, dim₀, dim₁)
+    dz = transpose_copy(dx, dim₀, dim₁)
+    where x = self, z = result, g = ∂L/∂z
+
+    TransposeBackward0_copy, from the entry transpose.int of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1005,7 +1176,14 @@ _TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", ((
 
 
 def transpose_(self, dim0, dim1):
-    """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
+    """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
+
+    ∂L/∂x = transpose(g, dim₀, dim₁)
+    dz = transpose(dx, dim₀, dim₁)
+    where x = self, z = result, g = ∂L/∂z
+
+    TransposeBackward1, from the entry transpose_ of derivatives.yaml.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1055,7 +1233,14 @@ _TRANSPOSE_ = GuardedOverload("transpose_", ((
 
 
 def t(input):
-    """t(Tensor(a) self) -> Tensor(a)"""
+    """t(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = gᵀ
+    dz = dxᵀ
+    where x = self, z = result, g = ∂L/∂z
+
+    TBackward0, from the entry t of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1103,7 +1288,14 @@ _T = GuardedOverload("t", ((
 
 
 def t_copy(input, *, out=None):
-    """t_copy(Tensor self) -> Tensor"""
+    """t_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = gᵀ
+    dz = t_copy(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    TBackward0_copy, from the entry t of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1155,7 +1347,14 @@ _T_COPY = GuardedOverload("t_copy", ((
 
 
 def t_(self):
-    """t_(Tensor(a!) self) -> Tensor(a!)"""
+    """t_(Tensor(a!) self) -> Tensor(a!)
+
+    ∂L/∂x = gᵀ
+    dz = dxᵀ
+    where x = self, z = result, g = ∂L/∂z
+
+    TBackward1, from the entry t_ of derivatives.yaml.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1201,7 +1400,10 @@ _T_ = GuardedOverload("t_", ((
 
 
 def swapaxes(input, axis0, axis1):
-    """swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
+    """swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)
+
+    Made of other operators by composite.shape.swapdims, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1220,7 +1422,10 @@ _SWAPAXES = GuardedOverload("swapaxes", ((
 
 
 def swapaxes_(self, axis0, axis1):
-    """swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)"""
+    """swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)
+
+    Made of other operators by composite.shape.swapdims_, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1239,7 +1444,10 @@ _SWAPAXES_ = GuardedOverload("swapaxes_", ((
 
 
 def swapdims(input, dim0, dim1):
-    """swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    """swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
+
+    Made of other operators by composite.shape.swapdims, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1258,7 +1466,10 @@ _SWAPDIMS = GuardedOverload("swapdims", ((
 
 
 def swapdims_(self, dim0, dim1):
-    """swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
+    """swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
+
+    Made of other operators by composite.shape.swapdims_, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1277,27 +1488,42 @@ _SWAPDIMS_ = GuardedOverload("swapdims_", ((
 
 
 def movedim_intlist(input, source, destination):
-    """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    """movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)
+
+    Made of other operators by composite.shape.movedim_intlist, and differentiable through them.
+    """
     return composite_shape.movedim_intlist(input, source, destination)
 
 
 def movedim_int(input, source, destination):
-    """movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    """movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)
+
+    Made of other operators by composite.shape.movedim_int, and differentiable through them.
+    """
     return composite_shape.movedim_int(input, source, destination)
 
 
 def moveaxis_intlist(input, source, destination):
-    """moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    """moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)
+
+    Made of other operators by composite.shape.movedim_intlist, and differentiable through them.
+    """
     return composite_shape.movedim_intlist(input, source, destination)
 
 
 def moveaxis_int(input, source, destination):
-    """moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    """moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)
+
+    Made of other operators by composite.shape.movedim_int, and differentiable through them.
+    """
     return composite_shape.movedim_int(input, source, destination)
 
 
 def numpy_T(self):
-    """numpy_T(Tensor(a) self) -> Tensor(a)"""
+    """numpy_T(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.numpy_T, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1314,7 +1540,10 @@ _NUMPY_T = GuardedOverload("numpy_T", ((
 
 
 def matrix_H(self):
-    """matrix_H(Tensor(a) self) -> Tensor(a)"""
+    """matrix_H(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.matrix_H, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1331,7 +1560,10 @@ _MATRIX_H = GuardedOverload("matrix_H", ((
 
 
 def mT(self):
-    """mT(Tensor(a) self) -> Tensor(a)"""
+    """mT(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.mT, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1348,7 +1580,10 @@ _MT = GuardedOverload("mT", ((
 
 
 def mH(self):
-    """mH(Tensor(a) self) -> Tensor(a)"""
+    """mH(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.mH, and differentiable through them.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1365,7 +1600,10 @@ _MH = GuardedOverload("mH", ((
 
 
 def adjoint(input):
-    """adjoint(Tensor(a) self) -> Tensor(a)"""
+    """adjoint(Tensor(a) self) -> Tensor(a)
+
+    Made of other operators by composite.shape.adjoint, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1382,7 +1620,15 @@ _ADJOINT = GuardedOverload("adjoint", ((
 
 
 def squeeze(input):
-    """squeeze(Tensor(a) self) -> Tensor(a)"""
+    """squeeze(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x))
+    dz = squeeze(dx)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward0, from the entry squeeze of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.squeeze(self_)
     if result_.__class__ is not ndarray:
@@ -1420,7 +1666,15 @@ def squeeze(input):
 
 
 def squeeze_copy(input, *, out=None):
-    """squeeze_copy(Tensor self) -> Tensor"""
+    """squeeze_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = unsqueeze_to(g, shape(x))
+    dz = squeeze_copy(dx)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward0_copy, from the entry squeeze of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(squeeze_copy, (input,), out)
@@ -1462,7 +1716,15 @@ def squeeze_copy(input, *, out=None):
 
 
 def squeeze_dim(input, dim):
-    """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
+    """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward1, from the entry squeeze.dim of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.squeeze_dim(self_, dim)
     if result_.__class__ is not ndarray:
@@ -1501,7 +1763,15 @@ def squeeze_dim(input, dim):
 
 
 def squeeze_copy_dim(input, dim, *, out=None):
-    """squeeze_copy.dim(Tensor self, int dim) -> Tensor"""
+    """squeeze_copy.dim(Tensor self, int dim) -> Tensor
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze_copy(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward1_copy, from the entry squeeze.dim of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(squeeze_copy_dim, (input, dim), out)
@@ -1544,7 +1814,15 @@ def squeeze_copy_dim(input, dim, *, out=None):
 
 
 def squeeze_dims(input, dim):
-    """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward2, from the entry squeeze.dims of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.squeeze_dims(self_, dim)
     if result_.__class__ is not ndarray:
@@ -1583,7 +1861,15 @@ def squeeze_dims(input, dim):
 
 
 def squeeze_copy_dims(input, dim, *, out=None):
-    """squeeze_copy.dims(Tensor self, int[] dim) -> Tensor"""
+    """squeeze_copy.dims(Tensor self, int[] dim) -> Tensor
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze_copy(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward2_copy, from the entry squeeze.dims of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(squeeze_copy_dims, (input, dim), out)
@@ -1626,7 +1912,15 @@ def squeeze_copy_dims(input, dim, *, out=None):
 
 
 def squeeze_(self):
-    """squeeze_(Tensor(a!) self) -> Tensor(a!)"""
+    """squeeze_(Tensor(a!) self) -> Tensor(a!)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x))
+    dz = squeeze(dx)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward3, from the entry squeeze_ of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -1662,7 +1956,15 @@ def squeeze_(self):
 
 
 def squeeze__dim(self, dim):
-    """squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)"""
+    """squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward4, from the entry squeeze_.dim of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -1699,7 +2001,15 @@ def squeeze__dim(self, dim):
 
 
 def squeeze__dims(self, dim):
-    """squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)"""
+    """squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)
+
+    ∂L/∂x = unsqueeze_to(g, shape(x), dim)
+    dz = squeeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+    unsqueeze_to: The gradient of `squeeze`: with the dimensions of size 1 back in their places.
+
+    SqueezeBackward5, from the entry squeeze_.dims of derivatives.yaml.
+    """
     self_ = self._array
     flags = state.flags
     records = False
@@ -1736,7 +2046,14 @@ def squeeze__dims(self, dim):
 
 
 def unsqueeze(input, dim=MISSING, *, axis=MISSING):
-    """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)
+
+    ∂L/∂x = squeeze(g, dim)
+    dz = unsqueeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsqueezeBackward0, from the entry unsqueeze of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1787,7 +2104,14 @@ _UNSQUEEZE = GuardedOverload("unsqueeze", ((
 
 
 def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
-    """unsqueeze_copy(Tensor self, int dim) -> Tensor"""
+    """unsqueeze_copy(Tensor self, int dim) -> Tensor
+
+    ∂L/∂x = squeeze(g, dim)
+    dz = unsqueeze_copy(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsqueezeBackward0_copy, from the entry unsqueeze of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1842,7 +2166,14 @@ _UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", ((
 
 
 def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
-    """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)"""
+    """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)
+
+    ∂L/∂x = squeeze(g, dim)
+    dz = unsqueeze(dx, dim)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnsqueezeBackward1, from the entry unsqueeze_ of derivatives.yaml.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -1891,7 +2222,16 @@ _UNSQUEEZE_ = GuardedOverload("unsqueeze_", ((
 
 
 def as_strided(input, size, stride, storage_offset):
-    """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
+    """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)
+
+    ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
+    dz = as_strided_tangent(dx, x, size, stride, storage_offset)
+    where x = self, z = result, g = ∂L/∂z
+    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+
+    AsStridedBackward0, from the entry as_strided of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.as_strided(self_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
@@ -1935,7 +2275,16 @@ def as_strided(input, size, stride, storage_offset):
 
 
 def as_strided_copy(input, size, stride, storage_offset, *, out=None):
-    """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+    """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor
+
+    ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
+    dz = as_strided_tangent(dx, x, size, stride, storage_offset)
+    where x = self, z = result, g = ∂L/∂z
+    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+
+    AsStridedBackward0_copy, from the entry as_strided of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(as_strided_copy, (input, size, stride, storage_offset), out)
@@ -1983,7 +2332,16 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
 
 
 def as_strided_(input, size, stride, storage_offset):
-    """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)"""
+    """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)
+
+    ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
+    dz = as_strided_tangent(dx, x, size, stride, storage_offset)
+    where x = self, z = result, g = ∂L/∂z
+    as_strided_backward: The gradient of `as_strided`. See Note [Strided derivatives].
+    as_strided_tangent: The tangent of `as_strided`: a view of the tangent's memory, laid out as the primal's is.
+
+    AsStridedBackward1, from the entry as_strided_ of derivatives.yaml.
+    """
     self_ = input._array
     flags = state.flags
     records = False
@@ -2027,7 +2385,14 @@ def as_strided_(input, size, stride, storage_offset):
 
 
 def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
-    """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)"""
+    """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)
+
+    ∂L/∂x = select_backward(g, shape(x), dim, index)
+    dz = select(dx, dim, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    SelectBackward0, from the entry select.int of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2080,7 +2445,14 @@ _SELECT_INT = GuardedOverload("select", ((
 
 
 def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
-    """select_copy.int(Tensor self, int dim, int index) -> Tensor"""
+    """select_copy.int(Tensor self, int dim, int index) -> Tensor
+
+    ∂L/∂x = select_backward(g, shape(x), dim, index)
+    dz = select_copy(dx, dim, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    SelectBackward0_copy, from the entry select.int of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2137,7 +2509,14 @@ _SELECT_COPY_INT = GuardedOverload("select_copy", ((
 
 
 def select_backward(grad_output, input_sizes, dim, index, *, out=None):
-    """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
+    """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor
+
+    ∂L/∂grad_output = select(g, dim, index)
+    dz = select_backward(dgrad_output, input_sizes, dim, index)
+    where z = result, g = ∂L/∂z
+
+    SelectBackwardBackward0, from the entry select_backward of derivatives.yaml.
+    """
     grad_output_ = grad_output._array
     if out is not None:
         return write_out(select_backward, (grad_output, input_sizes, dim, index), out)
@@ -2180,7 +2559,14 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
 
 
 def slice_Tensor(input, dim, start, end, step):
-    """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"""
+    """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)
+
+    ∂L/∂x = slice_backward(g, shape(x), dim, 0 if start = None, else start, shape(x)[dim] if end = None, else end, step)
+    dz = slice(dx, dim, start, end, step)
+    where x = self, z = result, g = ∂L/∂z
+
+    SliceBackward0, from the entry slice.Tensor of derivatives.yaml.
+    """
     self_ = input._array
     result_ = kernels_shape.slice(self_, dim, start, end, step)
     if result_.__class__ is not ndarray:
@@ -2222,7 +2608,14 @@ def slice_Tensor(input, dim, start, end, step):
 
 
 def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
-    """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+    """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor
+
+    ∂L/∂x = slice_backward(g, shape(x), dim, 0 if start = None, else start, shape(x)[dim] if end = None, else end, step)
+    dz = slice_copy(dx, dim, start, end, step)
+    where x = self, z = result, g = ∂L/∂z
+
+    SliceBackward0_copy, from the entry slice.Tensor of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(slice_copy_Tensor, (input, dim, start, end, step), out)
@@ -2268,7 +2661,14 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
 
 
 def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None):
-    """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
+    """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor
+
+    ∂L/∂grad_output = slice(g, dim, start, end, step)
+    dz = slice_backward(dgrad_output, input_sizes, dim, start, end, step)
+    where z = result, g = ∂L/∂z
+
+    SliceBackwardBackward0, from the entry slice_backward of derivatives.yaml.
+    """
     grad_output_ = grad_output._array
     if out is not None:
         return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
@@ -2313,17 +2713,31 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
 
 
 def narrow(input, dim, start, length):
-    """narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)"""
+    """narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)
+
+    Made of other operators by composite.shape.narrow, and differentiable through them.
+    """
     return composite_shape.narrow(input, dim, start, length)
 
 
 def narrow_Tensor(input, dim, start, length):
-    """narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)"""
+    """narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)
+
+    Made of other operators by composite.shape.narrow_tensor, and differentiable through them.
+    """
     return composite_shape.narrow_tensor(input, dim, start, length)
 
 
 def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSING, out=None):
-    """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor"""
+    """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor
+
+    ∂L/∂x = narrow_backward(g, shape(x), dim, start, length)
+    dz = narrow_copy(dx, dim, start, length)
+    where x = self, z = result, g = ∂L/∂z
+    narrow_backward: The gradient of `narrow_copy`: zeros around it.
+
+    NarrowCopyBackward0, from the entry narrow_copy of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2381,7 +2795,14 @@ _NARROW_COPY = GuardedOverload("narrow_copy", ((
 
 
 def diagonal(input, offset=0, dim1=0, dim2=1):
-    """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
+
+    ∂L/∂x = diagonal_backward(g, shape(x), offset, dim₁, dim₂)
+    dz = diagonal(dx, offset, dim₁, dim₂)
+    where x = self, z = result, g = ∂L/∂z
+
+    DiagonalBackward0, from the entry diagonal of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2435,7 +2856,14 @@ _DIAGONAL = GuardedOverload("diagonal", ((
 
 
 def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
-    """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor
+
+    ∂L/∂x = diagonal_backward(g, shape(x), offset, dim₁, dim₂)
+    dz = diagonal_copy(dx, offset, dim₁, dim₂)
+    where x = self, z = result, g = ∂L/∂z
+
+    DiagonalBackward0_copy, from the entry diagonal of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2493,7 +2921,14 @@ _DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
 
 
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None):
-    """diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
+    """diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor
+
+    ∂L/∂grad_output = diagonal(g, offset, dim₁, dim₂)
+    dz = diagonal_backward(dgrad_output, input_sizes, offset, dim₁, dim₂)
+    where z = result, g = ∂L/∂z
+
+    DiagonalBackwardBackward0, from the entry diagonal_backward of derivatives.yaml.
+    """
     grad_output_ = grad_output._array
     if out is not None:
         return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
@@ -2537,7 +2972,10 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
 
 
 def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
-    """linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)"""
+    """linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)
+
+    Made of other operators by composite.shape.linalg_diagonal, and differentiable through them.
+    """
     try:
         A_ = A._array
     except AttributeError:
@@ -2556,7 +2994,14 @@ _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
 
 
 def unfold(self, dimension, size, step):
-    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
+
+    ∂L/∂x = unfold_backward(g, shape(x), dimension, size, step)
+    dz = unfold(dx, dimension, size, step)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnfoldBackward0, from the entry unfold of derivatives.yaml.
+    """
     try:
         self_ = self._array
     except AttributeError:
@@ -2610,7 +3055,14 @@ _UNFOLD = GuardedOverload("unfold", ((
 
 
 def unfold_copy(input, dimension, size, step, *, out=None):
-    """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor"""
+    """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor
+
+    ∂L/∂x = unfold_backward(g, shape(x), dimension, size, step)
+    dz = unfold_copy(dx, dimension, size, step)
+    where x = self, z = result, g = ∂L/∂z
+
+    UnfoldBackward0_copy, from the entry unfold of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2668,7 +3120,14 @@ _UNFOLD_COPY = GuardedOverload("unfold_copy", ((
 
 
 def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
-    """unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor"""
+    """unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor
+
+    ∂L/∂grad_in = unfold(g, dim, size, step)
+    dz = unfold_backward(dgrad_in, input_sizes, dim, size, step)
+    where z = result, g = ∂L/∂z
+
+    UnfoldBackwardBackward0, from the entry unfold_backward of derivatives.yaml.
+    """
     grad_in_ = grad_in._array
     if out is not None:
         return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
@@ -2712,7 +3171,15 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
 
 
 def unbind_int(input, dim):
-    """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+    """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
+
+    ∂L/∂x = unbind_backward(g, dim)
+    dz = unbind(dx, dim)
+    where x = self, z = result, g = the gradients of all results
+    unbind_backward: The gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
+
+    UnbindBackward0, from the entry unbind.int of derivatives.yaml.
+    """
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.unbind(self_, dim)]
     flags = state.flags
@@ -2746,7 +3213,15 @@ def unbind_int(input, dim):
 
 
 def unbind_copy_int(input, dim, *, out=None):
-    """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]"""
+    """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]
+
+    ∂L/∂x = unbind_backward(g, dim)
+    dz = unbind_copy(dx, dim)
+    where x = self, z = result, g = the gradients of all results
+    unbind_backward: The gradient of `unbind`: the outputs' gradients stacked, zeros where one is undefined.
+
+    UnbindBackward0_copy, from the entry unbind.int of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(unbind_copy_int, (input, dim), out)
@@ -2784,7 +3259,15 @@ def unbind_copy_int(input, dim, *, out=None):
 
 
 def split_Tensor(input, split_size, dim):
-    """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
+    """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
+    dz = split(dx, split_size, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    SplitBackward0, from the entry split.Tensor of derivatives.yaml.
+    """
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.split(self_, split_size, dim)]
     flags = state.flags
@@ -2820,7 +3303,15 @@ def split_Tensor(input, split_size, dim):
 
 
 def split_copy_Tensor(input, split_size, dim, *, out=None):
-    """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
+    """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
+    dz = split_copy(dx, split_size, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    SplitBackward0_copy, from the entry split.Tensor of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(split_copy_Tensor, (input, split_size, dim), out)
@@ -2860,7 +3351,15 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
 
 
 def unsafe_split_Tensor(input, split_size, dim):
-    """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
+    """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
+    dz = unsafe_split(dx, split_size, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    UnsafeSplitBackward0, from the entry unsafe_split.Tensor of derivatives.yaml.
+    """
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split(self_, split_size, dim)]
     flags = state.flags
@@ -2898,7 +3397,15 @@ def unsafe_split_Tensor(input, split_size, dim):
 
 
 def split_with_sizes(input, split_sizes, dim):
-    """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
+    """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
+    dz = split_with_sizes(dx, split_sizes, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    SplitWithSizesBackward0, from the entry split_with_sizes of derivatives.yaml.
+    """
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
@@ -2934,7 +3441,15 @@ def split_with_sizes(input, split_sizes, dim):
 
 
 def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
-    """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+    """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
+    dz = split_with_sizes_copy(dx, split_sizes, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    SplitWithSizesBackward0_copy, from the entry split_with_sizes of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
@@ -2974,7 +3489,15 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
 
 
 def unsafe_split_with_sizes(input, split_sizes, dim):
-    """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
+    """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]
+
+    ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
+    dz = unsafe_split_with_sizes(dx, split_sizes, dim)
+    where x = self, z = result, g = the gradients of all results
+    split_with_sizes_backward: The gradient of `split_with_sizes`: the parts' gradients put together, zeros where one is undefined.
+
+    UnsafeSplitWithSizesBackward0, from the entry unsafe_split_with_sizes of derivatives.yaml.
+    """
     self_ = input._array
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split_with_sizes(self_, split_sizes, dim)]
     flags = state.flags
@@ -3012,67 +3535,111 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
 
 
 def split_sizes(input, split_size, dim):
-    """split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]"""
+    """split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.split_sizes, and differentiable through them.
+    """
     return composite_shape.split_sizes(input, split_size, dim)
 
 
 def chunk(input, chunks, dim):
-    """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
+    """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.chunk, and differentiable through them.
+    """
     return composite_shape.chunk(input, chunks, dim)
 
 
 def unsafe_chunk(input, chunks, dim):
-    """unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"""
+    """unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
+
+    Made of other operators by composite.shape.unsafe_chunk, and differentiable through them.
+    """
     return composite_shape.unsafe_chunk(input, chunks, dim)
 
 
 def tensor_split_sections(input, sections, dim):
-    """tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]"""
+    """tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.tensor_split_sections, and differentiable through them.
+    """
     return composite_shape.tensor_split_sections(input, sections, dim)
 
 
 def tensor_split_indices(input, indices, dim):
-    """tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]"""
+    """tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.tensor_split_indices, and differentiable through them.
+    """
     return composite_shape.tensor_split_indices(input, indices, dim)
 
 
 def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, dim):
-    """tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]"""
+    """tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.tensor_split_tensor, and differentiable through them.
+    """
     return composite_shape.tensor_split_tensor(input, tensor_indices_or_sections, dim)
 
 
 def hsplit_int(input, sections):
-    """hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    """hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.hsplit_int, and differentiable through them.
+    """
     return composite_shape.hsplit_int(input, sections)
 
 
 def hsplit_array(input, indices):
-    """hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    """hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.hsplit_array, and differentiable through them.
+    """
     return composite_shape.hsplit_array(input, indices)
 
 
 def vsplit_int(input, sections):
-    """vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    """vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.vsplit_int, and differentiable through them.
+    """
     return composite_shape.vsplit_int(input, sections)
 
 
 def vsplit_array(input, indices):
-    """vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    """vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.vsplit_array, and differentiable through them.
+    """
     return composite_shape.vsplit_array(input, indices)
 
 
 def dsplit_int(input, sections):
-    """dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    """dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.dsplit_int, and differentiable through them.
+    """
     return composite_shape.dsplit_int(input, sections)
 
 
 def dsplit_array(input, indices):
-    """dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    """dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]
+
+    Made of other operators by composite.shape.dsplit_array, and differentiable through them.
+    """
     return composite_shape.dsplit_array(input, indices)
 
 
 def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
-    """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"""
+    """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor
+
+    ∂L/∂x = select_scatter(g, 0, dim, index)
+    ∂L/∂src = select(g, dim, index)
+    dz = select_scatter(dx, dsrc, dim, index)
+    where x = self, z = result, g = ∂L/∂z
+
+    SelectScatterBackward0, from the entry select_scatter of derivatives.yaml.
+    """
     try:
         self_, src_ = input._array, src._array
     except AttributeError:
@@ -3137,7 +3704,15 @@ _SELECT_SCATTER = GuardedOverload("select_scatter", ((
 
 
 def slice_scatter(input, src, dim, start, end, step, *, out=None):
-    """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
+    """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor
+
+    ∂L/∂x = slice_scatter(g, 0, dim, start, end, step)
+    ∂L/∂src = slice(g, dim, start, end, step)
+    dz = slice_scatter(dx, dsrc, dim, start, end, step)
+    where x = self, z = result, g = ∂L/∂z
+
+    SliceScatterBackward0, from the entry slice_scatter of derivatives.yaml.
+    """
     self_, src_ = input._array, src._array
     if out is not None:
         return write_out(slice_scatter, (input, src, dim, start, end, step), out)
@@ -3191,7 +3766,15 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
 
 
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
-    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor
+
+    ∂L/∂x = diagonal_scatter(g, 0, offset, dim₁, dim₂)
+    ∂L/∂src = diagonal(g, offset, dim₁, dim₂)
+    dz = diagonal_scatter(dx, dsrc, offset, dim₁, dim₂)
+    where x = self, z = result, g = ∂L/∂z
+
+    DiagonalScatterBackward0, from the entry diagonal_scatter of derivatives.yaml.
+    """
     try:
         self_, src_ = input._array, src._array
     except AttributeError:
@@ -3257,7 +3840,18 @@ _DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", ((
 
 
 def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
-    """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
+    """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor
+
+    ∂L/∂x = as_strided_scatter_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
+    ∂L/∂src = as_strided_scatter_src_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
+    dz = as_strided_scatter_tangent(dx, dsrc, x, size, stride, storage_offset)
+    where x = self, z = result, g = ∂L/∂z
+    as_strided_scatter_backward: The gradient of `as_strided_scatter` for `self`: zeros where `src` was put.
+    as_strided_scatter_src_backward: The gradient of `as_strided_scatter` for `src`: what is read where it was put.
+    as_strided_scatter_tangent: The tangent of `as_strided_scatter`: the one tangent put into the other.
+
+    AsStridedScatterBackward0, from the entry as_strided_scatter of derivatives.yaml.
+    """
     self_, src_ = input._array, src._array
     if out is not None:
         return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out)
@@ -3311,32 +3905,55 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
 
 
 def resize_(self, size, memory_format):
-    """resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)"""
+    """resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
+
+    Made of other operators by composite.shape.resize_, and differentiable through them.
+    """
     return composite_shape.resize_(self, size, memory_format)
 
 
 def resize_as_(input, the_template, memory_format):
-    """resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)"""
+    """resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)
+
+    Made of other operators by composite.shape.as_resized_, and differentiable through them.
+    """
     return composite_shape.as_resized_(input, the_template, memory_format)
 
 
 def set_(self):
-    """set_(Tensor(a!) self) -> Tensor(a!)"""
+    """set_(Tensor(a!) self) -> Tensor(a!)
+
+    Made of other operators by composite.shape.set_, and differentiable through them.
+    """
     return composite_shape.set_(self)
 
 
 def set__source_Tensor(self, source):
-    """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)"""
+    """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
+
+    Made of other operators by composite.shape.set_tensor_, and differentiable through them.
+    """
     return composite_shape.set_tensor_(self, source)
 
 
 def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride):
-    """set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)"""
+    """set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)
+
+    Made of other operators by composite.shape.set_tensor_offset_, and differentiable through them.
+    """
     return composite_shape.set_tensor_offset_(self, source, storage_offset, size, stride)
 
 
 def cat(tensors, dim, *, out=None):
-    """cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    """cat(Tensor[] tensors, int dim=0) -> Tensor
+
+    ∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)
+    dz = cat(dtensors, dim)
+    where z = result, g = ∂L/∂z
+    cat_backward: The gradients of `cat`: slices of the result's gradient; empty 1-d inputs have none of it.
+
+    CatBackward0, from the entry cat of derivatives.yaml.
+    """
     tensors_ = [t._array for t in tensors]
     if out is not None:
         return write_out(cat, (tensors, dim), out)
@@ -3382,21 +3999,35 @@ def cat(tensors, dim, *, out=None):
 
 
 def concat(tensors, dim, *, out=None):
-    """concat(Tensor[] tensors, int dim=0) -> Tensor"""
+    """concat(Tensor[] tensors, int dim=0) -> Tensor
+
+    Made of other operators by composite.shape.concat, and differentiable through them.
+    """
     if out is not None:
         return write_out(concat, (tensors, dim), out)
     return composite_shape.concat(tensors, dim)
 
 
 def concatenate(tensors, dim, *, out=None):
-    """concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
+    """concatenate(Tensor[] tensors, int dim=0) -> Tensor
+
+    Made of other operators by composite.shape.concat, and differentiable through them.
+    """
     if out is not None:
         return write_out(concatenate, (tensors, dim), out)
     return composite_shape.concat(tensors, dim)
 
 
 def stack(tensors, dim, *, out=None):
-    """stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    """stack(Tensor[] tensors, int dim=0) -> Tensor
+
+    ∂L/∂tensors = stack_backward(g, dim, [dtype(t) for t in tensors])
+    dz = stack(dtensors, dim)
+    where z = result, g = ∂L/∂z
+    stack_backward: The gradients of `stack`: the parts along the new dimension.
+
+    StackBackward0, from the entry stack of derivatives.yaml.
+    """
     tensors_ = [t._array for t in tensors]
     if out is not None:
         return write_out(stack, (tensors, dim), out)
@@ -3441,7 +4072,15 @@ def stack(tensors, dim, *, out=None):
 
 
 def block_diag(tensors, *, out=None):
-    """block_diag(Tensor[] tensors) -> Tensor"""
+    """block_diag(Tensor[] tensors) -> Tensor
+
+    ∂L/∂tensors = block_diag_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors])
+    dz = block_diag(dtensors)
+    where z = result, g = ∂L/∂z
+    block_diag_backward: The gradients of `block_diag`: the blocks on the diagonal.
+
+    BlockDiagBackward0, from the entry block_diag of derivatives.yaml.
+    """
     tensors_ = [t._array for t in tensors]
     if out is not None:
         return write_out(block_diag, (tensors,), out)
@@ -3486,72 +4125,113 @@ def block_diag(tensors, *, out=None):
 
 
 def hstack(tensors, *, out=None):
-    """hstack(Tensor[] tensors) -> Tensor"""
+    """hstack(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.hstack, and differentiable through them.
+    """
     if out is not None:
         return write_out(hstack, (tensors,), out)
     return composite_shape.hstack(tensors)
 
 
 def vstack(tensors, *, out=None):
-    """vstack(Tensor[] tensors) -> Tensor"""
+    """vstack(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.vstack, and differentiable through them.
+    """
     if out is not None:
         return write_out(vstack, (tensors,), out)
     return composite_shape.vstack(tensors)
 
 
 def dstack(tensors, *, out=None):
-    """dstack(Tensor[] tensors) -> Tensor"""
+    """dstack(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.dstack, and differentiable through them.
+    """
     if out is not None:
         return write_out(dstack, (tensors,), out)
     return composite_shape.dstack(tensors)
 
 
 def column_stack(tensors, *, out=None):
-    """column_stack(Tensor[] tensors) -> Tensor"""
+    """column_stack(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.column_stack, and differentiable through them.
+    """
     if out is not None:
         return write_out(column_stack, (tensors,), out)
     return composite_shape.column_stack(tensors)
 
 
 def row_stack(tensors, *, out=None):
-    """row_stack(Tensor[] tensors) -> Tensor"""
+    """row_stack(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.vstack, and differentiable through them.
+    """
     if out is not None:
         return write_out(row_stack, (tensors,), out)
     return composite_shape.vstack(tensors)
 
 
 def atleast_1d(input):
-    """atleast_1d(Tensor self) -> Tensor"""
+    """atleast_1d(Tensor self) -> Tensor
+
+    Made of other operators by composite.shape.atleast_1d, and differentiable through them.
+    """
     return composite_shape.atleast_1d(input)
 
 
 def atleast_1d_Sequence(tensors):
-    """atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    """atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.atleast_1d_sequence, and differentiable through them.
+    """
     return composite_shape.atleast_1d_sequence(tensors)
 
 
 def atleast_2d(input):
-    """atleast_2d(Tensor self) -> Tensor"""
+    """atleast_2d(Tensor self) -> Tensor
+
+    Made of other operators by composite.shape.atleast_2d, and differentiable through them.
+    """
     return composite_shape.atleast_2d(input)
 
 
 def atleast_2d_Sequence(tensors):
-    """atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    """atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.atleast_2d_sequence, and differentiable through them.
+    """
     return composite_shape.atleast_2d_sequence(tensors)
 
 
 def atleast_3d(input):
-    """atleast_3d(Tensor self) -> Tensor"""
+    """atleast_3d(Tensor self) -> Tensor
+
+    Made of other operators by composite.shape.atleast_3d, and differentiable through them.
+    """
     return composite_shape.atleast_3d(input)
 
 
 def atleast_3d_Sequence(tensors):
-    """atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    """atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.atleast_3d_sequence, and differentiable through them.
+    """
     return composite_shape.atleast_3d_sequence(tensors)
 
 
 def repeat(self, repeats, *, out=None):
-    """repeat(Tensor self, int[] repeats) -> Tensor"""
+    """repeat(Tensor self, int[] repeats) -> Tensor
+
+    ∂L/∂x = repeat_backward(g, repeats, shape(x))
+    dz = repeat(dx, repeats)
+    where x = self, z = result, g = ∂L/∂z
+    repeat_backward: The gradient of `repeat`: the sum over the repetitions.
+
+    RepeatBackward0, from the entry repeat of derivatives.yaml.
+    """
     self_ = self._array
     if out is not None:
         return write_out(repeat, (self, repeats), out)
@@ -3594,12 +4274,18 @@ def repeat(self, repeats, *, out=None):
 
 
 def tile(input, dims):
-    """tile(Tensor self, int[] dims) -> Tensor"""
+    """tile(Tensor self, int[] dims) -> Tensor
+
+    Made of other operators by composite.shape.tile, and differentiable through them.
+    """
     return composite_shape.tile(input, dims)
 
 
 def repeat_interleave_Tensor(repeats, output_size):
-    """repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor"""
+    """repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor
+
+    Its derivative is not implemented.
+    """
     repeats_ = repeats._array
     result_ = kernels_shape.repeat_interleave(repeats_, output_size)
     if result_.__class__ is not ndarray:
@@ -3617,17 +4303,30 @@ def repeat_interleave_Tensor(repeats, output_size):
 
 
 def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
-    """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor"""
+    """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor
+
+    Made of other operators by composite.shape.repeat_interleave_tensor, and differentiable through them.
+    """
     return composite_shape.repeat_interleave_tensor(input, repeats, dim, output_size)
 
 
 def repeat_interleave_self_int(input, repeats, dim, output_size):
-    """repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor"""
+    """repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor
+
+    Made of other operators by composite.shape.repeat_interleave_int, and differentiable through them.
+    """
     return composite_shape.repeat_interleave_int(input, repeats, dim, output_size)
 
 
 def roll(input, shifts, dims, *, out=None):
-    """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"""
+    """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor
+
+    ∂L/∂x = roll(g, [−s for s in shifts], dims)
+    dz = roll(dx, shifts, dims)
+    where x = self, z = result, g = ∂L/∂z
+
+    RollBackward0, from the entry roll of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(roll, (input, shifts, dims), out)
@@ -3670,7 +4369,14 @@ def roll(input, shifts, dims, *, out=None):
 
 
 def flip(input, dims, *, out=None):
-    """flip(Tensor self, int[] dims) -> Tensor"""
+    """flip(Tensor self, int[] dims) -> Tensor
+
+    ∂L/∂x = flip(g, dims)
+    dz = flip(dx, dims)
+    where x = self, z = result, g = ∂L/∂z
+
+    FlipBackward0, from the entry flip of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(flip, (input, dims), out)
@@ -3712,7 +4418,10 @@ def flip(input, dims, *, out=None):
 
 
 def fliplr(input):
-    """fliplr(Tensor self) -> Tensor"""
+    """fliplr(Tensor self) -> Tensor
+
+    Made of other operators by composite.shape.fliplr, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3729,7 +4438,10 @@ _FLIPLR = GuardedOverload("fliplr", ((
 
 
 def flipud(input):
-    """flipud(Tensor self) -> Tensor"""
+    """flipud(Tensor self) -> Tensor
+
+    Made of other operators by composite.shape.flipud, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3746,7 +4458,14 @@ _FLIPUD = GuardedOverload("flipud", ((
 
 
 def rot90(input, k, dims, *, out=None):
-    """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"""
+    """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor
+
+    ∂L/∂x = rot90(g, −k, dims)
+    dz = rot90(dx, k, dims)
+    where x = self, z = result, g = ∂L/∂z
+
+    Rot90Backward0, from the entry rot90 of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(rot90, (input, k, dims), out)
@@ -3789,7 +4508,14 @@ def rot90(input, k, dims, *, out=None):
 
 
 def tril(input, diagonal=0, *, out=None):
-    """tril(Tensor self, int diagonal=0) -> Tensor"""
+    """tril(Tensor self, int diagonal=0) -> Tensor
+
+    ∂L/∂x = tril(g, diagonal)
+    dz = tril(dx, diagonal)
+    where x = self, z = result, g = ∂L/∂z
+
+    TrilBackward0, from the entry tril of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3844,7 +4570,10 @@ _TRIL = GuardedOverload("tril", ((
 
 
 def tril_(input, diagonal=0):
-    """tril_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)"""
+    """tril_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)
+
+    tril, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3893,7 +4622,14 @@ _TRIL_ = GuardedOverload("tril_", ((
 
 
 def triu(input, diagonal=0, *, out=None):
-    """triu(Tensor self, int diagonal=0) -> Tensor"""
+    """triu(Tensor self, int diagonal=0) -> Tensor
+
+    ∂L/∂x = triu(g, diagonal)
+    dz = triu(dx, diagonal)
+    where x = self, z = result, g = ∂L/∂z
+
+    TriuBackward0, from the entry triu of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3948,7 +4684,10 @@ _TRIU = GuardedOverload("triu", ((
 
 
 def triu_(input, diagonal=0):
-    """triu_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)"""
+    """triu_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)
+
+    triu, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -3997,7 +4736,10 @@ _TRIU_ = GuardedOverload("triu_", ((
 
 
 def diag(input, diagonal=0, *, out=None):
-    """diag(Tensor self, int diagonal=0) -> Tensor"""
+    """diag(Tensor self, int diagonal=0) -> Tensor
+
+    Made of other operators by composite.shape.diag, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4018,7 +4760,14 @@ _DIAG = GuardedOverload("diag", ((
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
-    """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+    """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
+
+    ∂L/∂x = diagonal(g, offset, dim₁, dim₂)
+    dz = diag_embed(dx, offset, dim₁, dim₂)
+    where x = self, z = result, g = ∂L/∂z
+
+    DiagEmbedBackward0, from the entry diag_embed of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4075,7 +4824,10 @@ _DIAG_EMBED = GuardedOverload("diag_embed", ((
 
 
 def diagflat(input, offset=0):
-    """diagflat(Tensor self, int offset=0) -> Tensor"""
+    """diagflat(Tensor self, int offset=0) -> Tensor
+
+    Made of other operators by composite.shape.diagflat, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4094,22 +4846,34 @@ _DIAGFLAT = GuardedOverload("diagflat", ((
 
 
 def meshgrid(tensors):
-    """meshgrid(Tensor[] tensors) -> Tensor[]"""
+    """meshgrid(Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.meshgrid, and differentiable through them.
+    """
     return composite_shape.meshgrid(tensors)
 
 
 def meshgrid_indexing(tensors, indexing):
-    """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
+    """meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
+
+    Made of other operators by composite.shape.meshgrid_indexing, and differentiable through them.
+    """
     return composite_shape.meshgrid_indexing(tensors, indexing)
 
 
 def cartesian_prod(tensors):
-    """cartesian_prod(Tensor[] tensors) -> Tensor"""
+    """cartesian_prod(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.cartesian_prod, and differentiable through them.
+    """
     return composite_shape.cartesian_prod(tensors)
 
 
 def combinations(input, r=2, with_replacement=False):
-    """combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor"""
+    """combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
+
+    Made of other operators by composite.shape.combinations, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4128,7 +4892,14 @@ _COMBINATIONS = GuardedOverload("combinations", ((
 
 
 def constant_pad_nd(input, pad, value, *, out=None):
-    """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"""
+    """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor
+
+    ∂L/∂x = constant_pad_nd(g, [−n for n in pad])
+    dz = constant_pad_nd(dx, pad, 0)
+    where x = self, z = result, g = ∂L/∂z
+
+    ConstantPadNdBackward0, from the entry constant_pad_nd of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(constant_pad_nd, (input, pad, value), out)
@@ -4170,7 +4941,14 @@ def constant_pad_nd(input, pad, value, *, out=None):
 
 
 def pixel_shuffle(input, upscale_factor, *, out=None):
-    """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
+    """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
+
+    ∂L/∂x = pixel_unshuffle(g, upscale_factor)
+    dz = pixel_shuffle(dx, upscale_factor)
+    where x = self, z = result, g = ∂L/∂z
+
+    PixelShuffleBackward0, from the entry pixel_shuffle of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4225,7 +5003,14 @@ _PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", ((
 
 
 def pixel_unshuffle(input, downscale_factor, *, out=None):
-    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
+    """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
+
+    ∂L/∂x = pixel_shuffle(g, downscale_factor)
+    dz = pixel_unshuffle(dx, downscale_factor)
+    where x = self, z = result, g = ∂L/∂z
+
+    PixelUnshuffleBackward0, from the entry pixel_unshuffle of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -4280,7 +5065,14 @@ _PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
 
 
 def channel_shuffle(input, groups, *, out=None):
-    """channel_shuffle(Tensor self, int groups) -> Tensor"""
+    """channel_shuffle(Tensor self, int groups) -> Tensor
+
+    ∂L/∂x = channel_shuffle(g, ⌊shape(g)[1] / groups⌋)
+    dz = channel_shuffle(dx, groups)
+    where x = self, z = result, g = ∂L/∂z
+
+    ChannelShuffleBackward0, from the entry channel_shuffle of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:

@@ -46,7 +46,14 @@ topk_result = result_class("topk", ("values", "indices", ))
 
 
 def sort(input, dim, descending, *, out=None):
-    """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    dvalues = gather(dx, dim, indices)
+    where x = self, g = ∂L/∂values
+
+    SortBackward0, from the entry sort of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(sort, (input, dim, descending), out)
@@ -86,7 +93,14 @@ def sort(input, dim, descending, *, out=None):
 
 
 def sort_stable(input, stable, dim, descending, *, out=None):
-    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    dvalues = gather(dx, dim, indices)
+    where x = self, g = ∂L/∂values
+
+    SortBackward1, from the entry sort.stable of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(sort_stable, (input, stable, dim, descending), out)
@@ -126,19 +140,28 @@ def sort_stable(input, stable, dim, descending, *, out=None):
 
 
 def argsort(input, dim, descending):
-    """argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
+    """argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor
+
+    Made of other operators by composite.sorting.argsort.
+    """
     return composite_sorting.argsort(input, dim, descending)
 
 
 def argsort_stable(input, stable, dim, descending, *, out=None):
-    """argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor"""
+    """argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor
+
+    Made of other operators by composite.sorting.argsort_stable.
+    """
     if out is not None:
         return write_out(argsort_stable, (input, stable, dim, descending), out)
     return composite_sorting.argsort_stable(input, stable, dim, descending)
 
 
 def msort(input, *, out=None):
-    """msort(Tensor self) -> Tensor"""
+    """msort(Tensor self) -> Tensor
+
+    Made of other operators by composite.sorting.msort, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -157,7 +180,14 @@ _MSORT = GuardedOverload("msort", ((
 
 
 def topk(input, k, dim, largest, sorted, *, out=None):
-    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
+    """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
+
+    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    dvalues = gather(dx, dim, indices)
+    where x = self, g = ∂L/∂values
+
+    TopkBackward0, from the entry topk of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(topk, (input, k, dim, largest, sorted), out)
@@ -197,7 +227,13 @@ def topk(input, k, dim, largest, sorted, *, out=None):
 
 
 def _unique(input, sorted=True, return_inverse=False):
-    """_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
+    """_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)
+
+    ∂L/∂x = not implemented: _unique
+    where x = self, z₀ = result0, z₁ = result1
+
+    UniqueBackward0, from the entry _unique of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -235,7 +271,13 @@ __UNIQUE = GuardedOverload("_unique", ((
 
 
 def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
-    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+
+    ∂L/∂x = not implemented: _unique2
+    where x = self, z₀ = result0, z₁ = result1, z₂ = result2
+
+    Unique2Backward0, from the entry _unique2 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -274,7 +316,13 @@ __UNIQUE2 = GuardedOverload("_unique2", ((
 
 
 def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_counts=False, *, axis=MISSING):
-    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+
+    ∂L/∂x = not implemented: unique_dim
+    where x = self, z₀ = result0, z₁ = result1, z₂ = result2
+
+    UniqueDimBackward0, from the entry unique_dim of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -313,7 +361,13 @@ _UNIQUE_DIM = GuardedOverload("unique_dim", ((
 
 
 def unique_consecutive(input, return_inverse, return_counts, dim):
-    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
+    """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)
+
+    ∂L/∂x = not implemented: unique_consecutive
+    where x = self, z₀ = result0, z₁ = result1, z₂ = result2
+
+    UniqueConsecutiveBackward0, from the entry unique_consecutive of derivatives.yaml.
+    """
     self_ = input._array
     result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
     result0 = None if result0_ is None else ops.wrap(result0_)
@@ -339,7 +393,13 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
 
 
 def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_counts=False, *, axis=MISSING):
-    """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+
+    ∂L/∂x = not implemented: unique_dim_consecutive
+    where x = self, z₀ = result0, z₁ = result1, z₂ = result2
+
+    UniqueDimConsecutiveBackward0, from the entry unique_dim_consecutive of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:

@@ -52,7 +52,14 @@ NUMBERS = frozenset((int, float, bool, complex))
 
 
 def i0(input, *, out=None):
-    """i0(Tensor self) -> Tensor"""
+    """i0(Tensor self) -> Tensor
+
+    ∂L/∂x = g · I₁(x)
+    dz = dx · I₁(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    I0Backward0, from the entry i0 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -111,7 +118,10 @@ _I0 = GuardedOverload("i0", ((
 
 
 def i0_(input):
-    """i0_(Tensor(a!) self) -> Tensor(a!)"""
+    """i0_(Tensor(a!) self) -> Tensor(a!)
+
+    i0, written into self; see there for the derivative.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -168,7 +178,14 @@ _I0_ = GuardedOverload("i0_", ((
 
 
 def special_i0e(input, *, out=None):
-    """special_i0e(Tensor self) -> Tensor"""
+    """special_i0e(Tensor self) -> Tensor
+
+    ∂L/∂x = g · (special_i1e(x) − sgn(x) · z)
+    dz = dx · (special_i1e(x) − sgn(x) · z)
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialI0EBackward0, from the entry special_i0e of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -228,7 +245,15 @@ _SPECIAL_I0E = GuardedOverload("special_i0e", ((
 
 
 def special_i1(input, *, out=None):
-    """special_i1(Tensor self) -> Tensor"""
+    """special_i1(Tensor self) -> Tensor
+
+    ∂L/∂x = i1_backward(g, x, z)
+    dz = i1_backward(dx*, x, z)*
+    where x = self, z = result, g = ∂L/∂z
+    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x, 1/2 at 0.
+
+    SpecialI1Backward0, from the entry special_i1 of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -288,7 +313,15 @@ _SPECIAL_I1 = GuardedOverload("special_i1", ((
 
 
 def special_i1e(input, *, out=None):
-    """special_i1e(Tensor self) -> Tensor"""
+    """special_i1e(Tensor self) -> Tensor
+
+    ∂L/∂x = i1e_backward(g, x, z)
+    dz = i1e_backward(dx*, x, z)*
+    where x = self, z = result, g = ∂L/∂z
+    i1e_backward: d (e^-|x| I1(x))/dx = e^-|x| I0(x) - e^-|x| I1(x) (sign(x) + 1 / x), 1/2 at 0.
+
+    SpecialI1EBackward0, from the entry special_i1e of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -348,7 +381,16 @@ _SPECIAL_I1E = GuardedOverload("special_i1e", ((
 
 
 def igamma(input, other, *, out=None):
-    """igamma(Tensor self, Tensor other) -> Tensor"""
+    """igamma(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = not implemented: igamma: input
+    ∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))
+    dz = only_second(dx, igamma, dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
+    where x = self, y = other, z = result, g = ∂L/∂z
+    only_second: The tangent of a function that has no derivative with respect to its first input.
+
+    IgammaBackward0, from the entry igamma of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -416,7 +458,10 @@ _IGAMMA = GuardedOverload("igamma", ((
 
 
 def igamma_(input, other):
-    """igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    igamma, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -482,7 +527,16 @@ _IGAMMA_ = GuardedOverload("igamma_", ((
 
 
 def igammac(input, other, *, out=None):
-    """igammac(Tensor self, Tensor other) -> Tensor"""
+    """igammac(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = not implemented: igammac: input
+    ∂L/∂y = −g · exp((x − 1) · ln(y) − y − ln Γ(x))
+    dz = only_second(dx, igammac, −dy · exp((x − 1) · ln(y) − y − ln Γ(x)))
+    where x = self, y = other, z = result, g = ∂L/∂z
+    only_second: The tangent of a function that has no derivative with respect to its first input.
+
+    IgammacBackward0, from the entry igammac of derivatives.yaml.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -550,7 +604,10 @@ _IGAMMAC = GuardedOverload("igammac", ((
 
 
 def igammac_(input, other):
-    """igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+    """igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)
+
+    igammac, written into self; see there for the derivative.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -616,7 +673,14 @@ _IGAMMAC_ = GuardedOverload("igammac_", ((
 
 
 def special_entr(input, *, out=None):
-    """special_entr(Tensor self) -> Tensor"""
+    """special_entr(Tensor self) -> Tensor
+
+    ∂L/∂x = −g · (1 + ln(x))
+    dz = −dx · (1 + ln(x))
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialEntrBackward0, from the entry special_entr of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -675,7 +739,14 @@ _SPECIAL_ENTR = GuardedOverload("special_entr", ((
 
 
 def special_erfcx(input, *, out=None):
-    """special_erfcx(Tensor self) -> Tensor"""
+    """special_erfcx(Tensor self) -> Tensor
+
+    ∂L/∂x = (2 · x · z − (2/√π)) · g
+    dz = (2 · x · z − (2/√π)) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialErfcxBackward0, from the entry special_erfcx of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -735,7 +806,14 @@ _SPECIAL_ERFCX = GuardedOverload("special_erfcx", ((
 
 
 def special_ndtri(input, *, out=None):
-    """special_ndtri(Tensor self) -> Tensor"""
+    """special_ndtri(Tensor self) -> Tensor
+
+    ∂L/∂x = √(2π) · g · exp(z² / 2)
+    dz = √(2π) · dx · exp(z² / 2)
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialNdtriBackward0, from the entry special_ndtri of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -793,7 +871,14 @@ _SPECIAL_NDTRI = GuardedOverload("special_ndtri", ((
 
 
 def special_log_ndtr(input, *, out=None):
-    """special_log_ndtr(Tensor self) -> Tensor"""
+    """special_log_ndtr(Tensor self) -> Tensor
+
+    ∂L/∂x = g · exp(−(z + x² / 2)) / √(2 · π)
+    dz = dx · exp(−(z + x² / 2)) / √(2 · π)
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialLogNdtrBackward0, from the entry special_log_ndtr of derivatives.yaml.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -853,7 +938,10 @@ _SPECIAL_LOG_NDTR = GuardedOverload("special_log_ndtr", ((
 
 
 def special_ndtr(input, *, out=None):
-    """special_ndtr(Tensor self) -> Tensor"""
+    """special_ndtr(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.ndtr, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -872,7 +960,15 @@ _SPECIAL_NDTR = GuardedOverload("special_ndtr", ((
 
 
 def special_xlog1py(input, other, *, out=None):
-    """special_xlog1py(Tensor self, Tensor other) -> Tensor"""
+    """special_xlog1py(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = 0 if (x = 0 and y ≤ −1), else special_xlog1py(g, y)
+    ∂L/∂y = g · x / (y + 1)
+    dz = (0 if (x = 0 and y ≤ −1), else special_xlog1py(dx, y)) + dy · x / (y + 1)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SpecialXlog1PyBackward0, from the entry special_xlog1py of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(special_xlog1py, (input, other), out)
@@ -928,7 +1024,14 @@ def special_xlog1py(input, other, *, out=None):
 
 
 def special_xlog1py_self_scalar(input, other, *, out=None):
-    """special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor"""
+    """special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
+
+    ∂L/∂y = g · x / (y + 1)
+    dz = dy · x / (y + 1)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SpecialXlog1PyBackward1, from the entry special_xlog1py.self_scalar of derivatives.yaml.
+    """
     other_ = other._array
     if out is not None:
         return write_out(special_xlog1py_self_scalar, (input, other), out)
@@ -977,7 +1080,14 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
 
 
 def special_xlog1py_other_scalar(input, other, *, out=None):
-    """special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"""
+    """special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = special_xlog1py(g, y) if y > −1, 0 if x = 0, else special_xlog1py(g, y)
+    dz = special_xlog1py(dx*, y)* if y > −1, 0 if x = 0, else special_xlog1py(dx*, y)*
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SpecialXlog1PyBackward2, from the entry special_xlog1py.other_scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(special_xlog1py_other_scalar, (input, other), out)
@@ -1026,7 +1136,16 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
 
 
 def special_zeta(input, other, *, out=None):
-    """special_zeta(Tensor self, Tensor other) -> Tensor"""
+    """special_zeta(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = not implemented: zeta
+    ∂L/∂y = −g · x · ζ(x + 1, y)
+    dz = only_second(dx, zeta, −dy · x · ζ(x + 1, y))
+    where x = self, y = other, z = result, g = ∂L/∂z
+    only_second: The tangent of a function that has no derivative with respect to its first input.
+
+    SpecialZetaBackward0, from the entry special_zeta of derivatives.yaml.
+    """
     self_, other_ = input._array, other._array
     if out is not None:
         return write_out(special_zeta, (input, other), out)
@@ -1083,7 +1202,14 @@ def special_zeta(input, other, *, out=None):
 
 
 def special_zeta_self_scalar(input, other, *, out=None):
-    """special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"""
+    """special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor
+
+    ∂L/∂y = −g · x · ζ(x + 1, y)
+    dz = −dy · x · ζ(x + 1, y)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SpecialZetaBackward1, from the entry special_zeta.self_scalar of derivatives.yaml.
+    """
     other_ = other._array
     if out is not None:
         return write_out(special_zeta_self_scalar, (input, other), out)
@@ -1132,7 +1258,13 @@ def special_zeta_self_scalar(input, other, *, out=None):
 
 
 def special_zeta_other_scalar(input, other, *, out=None):
-    """special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor"""
+    """special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = not implemented: zeta
+    where x = self, y = other, z = result
+
+    SpecialZetaBackward2, from the entry special_zeta.other_scalar of derivatives.yaml.
+    """
     self_ = input._array
     if out is not None:
         return write_out(special_zeta_other_scalar, (input, other), out)
@@ -1168,7 +1300,10 @@ def special_zeta_other_scalar(input, other, *, out=None):
 
 
 def special_bessel_j0(input, *, out=None):
-    """special_bessel_j0(Tensor self) -> Tensor"""
+    """special_bessel_j0(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1204,7 +1339,10 @@ _SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", ((
 
 
 def special_bessel_j1(input, *, out=None):
-    """special_bessel_j1(Tensor self) -> Tensor"""
+    """special_bessel_j1(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1240,7 +1378,10 @@ _SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", ((
 
 
 def special_bessel_y0(input, *, out=None):
-    """special_bessel_y0(Tensor self) -> Tensor"""
+    """special_bessel_y0(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1276,7 +1417,10 @@ _SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", ((
 
 
 def special_bessel_y1(input, *, out=None):
-    """special_bessel_y1(Tensor self) -> Tensor"""
+    """special_bessel_y1(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1312,7 +1456,10 @@ _SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", ((
 
 
 def special_modified_bessel_k0(input, *, out=None):
-    """special_modified_bessel_k0(Tensor self) -> Tensor"""
+    """special_modified_bessel_k0(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1348,7 +1495,10 @@ _SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((
 
 
 def special_modified_bessel_k1(input, *, out=None):
-    """special_modified_bessel_k1(Tensor self) -> Tensor"""
+    """special_modified_bessel_k1(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1384,7 +1534,10 @@ _SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", ((
 
 
 def special_scaled_modified_bessel_k0(x, *, out=None):
-    """special_scaled_modified_bessel_k0(Tensor x) -> Tensor"""
+    """special_scaled_modified_bessel_k0(Tensor x) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         x_ = x._array
     except AttributeError:
@@ -1420,7 +1573,10 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_be
 
 
 def special_scaled_modified_bessel_k1(x, *, out=None):
-    """special_scaled_modified_bessel_k1(Tensor x) -> Tensor"""
+    """special_scaled_modified_bessel_k1(Tensor x) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         x_ = x._array
     except AttributeError:
@@ -1456,7 +1612,10 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_be
 
 
 def special_airy_ai(x, *, out=None):
-    """special_airy_ai(Tensor x) -> Tensor"""
+    """special_airy_ai(Tensor x) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         x_ = x._array
     except AttributeError:
@@ -1492,7 +1651,10 @@ _SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", ((
 
 
 def special_spherical_bessel_j0(x, *, out=None):
-    """special_spherical_bessel_j0(Tensor x) -> Tensor"""
+    """special_spherical_bessel_j0(Tensor x) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         x_ = x._array
     except AttributeError:
@@ -1528,7 +1690,10 @@ _SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
 
 
 def special_modified_bessel_i0(input, *, out=None):
-    """special_modified_bessel_i0(Tensor self) -> Tensor"""
+    """special_modified_bessel_i0(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1564,7 +1729,10 @@ _SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((
 
 
 def special_modified_bessel_i1(input, *, out=None):
-    """special_modified_bessel_i1(Tensor self) -> Tensor"""
+    """special_modified_bessel_i1(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -1600,7 +1768,10 @@ _SPECIAL_MODIFIED_BESSEL_I1 = GuardedOverload("special_modified_bessel_i1", ((
 
 
 def special_chebyshev_polynomial_t(x, n, *, out=None):
-    """special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_t, (x, n), out)
@@ -1625,7 +1796,12 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
-    """special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = chebyshev_polynomial_t(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
@@ -1650,7 +1826,10 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_u(x, n, *, out=None):
-    """special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_u, (x, n), out)
@@ -1675,7 +1854,12 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
-    """special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = chebyshev_polynomial_u(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
@@ -1700,7 +1884,10 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_v(x, n, *, out=None):
-    """special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_v, (x, n), out)
@@ -1725,7 +1912,12 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
-    """special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = chebyshev_polynomial_v(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
@@ -1750,7 +1942,10 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_w(x, n, *, out=None):
-    """special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_w, (x, n), out)
@@ -1775,7 +1970,12 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
 
 
 def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
-    """special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = chebyshev_polynomial_w(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
@@ -1800,7 +2000,10 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_t, (x, n), out)
@@ -1825,7 +2028,12 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = shifted_chebyshev_polynomial_t(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
@@ -1850,7 +2058,10 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_u, (x, n), out)
@@ -1875,7 +2086,12 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = shifted_chebyshev_polynomial_u(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
@@ -1900,7 +2116,10 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_v, (x, n), out)
@@ -1925,7 +2144,12 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = shifted_chebyshev_polynomial_v(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
@@ -1950,7 +2174,10 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_w, (x, n), out)
@@ -1975,7 +2202,12 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
 
 
 def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
-    """special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = shifted_chebyshev_polynomial_w(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
@@ -2000,7 +2232,10 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
 
 def special_hermite_polynomial_h(x, n, *, out=None):
-    """special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor"""
+    """special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_hermite_polynomial_h, (x, n), out)
@@ -2025,7 +2260,12 @@ def special_hermite_polynomial_h(x, n, *, out=None):
 
 
 def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
-    """special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = hermite_polynomial_h(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_hermite_polynomial_h_x_scalar, (x, n), out)
@@ -2050,7 +2290,10 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
 
 
 def special_hermite_polynomial_he(x, n, *, out=None):
-    """special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor"""
+    """special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_hermite_polynomial_he, (x, n), out)
@@ -2075,7 +2318,12 @@ def special_hermite_polynomial_he(x, n, *, out=None):
 
 
 def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
-    """special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = hermite_polynomial_he(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_hermite_polynomial_he_x_scalar, (x, n), out)
@@ -2100,7 +2348,10 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
 
 
 def special_laguerre_polynomial_l(x, n, *, out=None):
-    """special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor"""
+    """special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_laguerre_polynomial_l, (x, n), out)
@@ -2125,7 +2376,12 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
 
 
 def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
-    """special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = laguerre_polynomial_l(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_laguerre_polynomial_l_x_scalar, (x, n), out)
@@ -2150,7 +2406,10 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
 
 
 def special_legendre_polynomial_p(x, n, *, out=None):
-    """special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor"""
+    """special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor
+
+    Its derivative is not implemented.
+    """
     x_, n_ = x._array, n._array
     if out is not None:
         return write_out(special_legendre_polynomial_p, (x, n), out)
@@ -2175,7 +2434,12 @@ def special_legendre_polynomial_p(x, n, *, out=None):
 
 
 def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
-    """special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    """special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor
+
+    z = legendre_polynomial_p(like(x, n), n)
+
+    Its derivative is not implemented.
+    """
     n_ = n._array
     if out is not None:
         return write_out(special_legendre_polynomial_p_x_scalar, (x, n), out)
@@ -2200,7 +2464,10 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
 
 
 def special_i0(input, *, out=None):
-    """special_i0(Tensor self) -> Tensor"""
+    """special_i0(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.i0, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2219,7 +2486,10 @@ _SPECIAL_I0 = GuardedOverload("special_i0", ((
 
 
 def special_gammainc(input, other, *, out=None):
-    """special_gammainc(Tensor self, Tensor other) -> Tensor"""
+    """special_gammainc(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.special.gammainc, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -2238,7 +2508,10 @@ _SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
 
 
 def special_gammaincc(input, other, *, out=None):
-    """special_gammaincc(Tensor self, Tensor other) -> Tensor"""
+    """special_gammaincc(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.special.gammaincc, and differentiable through them.
+    """
     try:
         self_, other_ = input._array, other._array
     except AttributeError:
@@ -2257,7 +2530,10 @@ _SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
 
 
 def special_exp2(input, *, out=None):
-    """special_exp2(Tensor self) -> Tensor"""
+    """special_exp2(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.exp2, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2276,7 +2552,10 @@ _SPECIAL_EXP2 = GuardedOverload("special_exp2", ((
 
 
 def special_expm1(input, *, out=None):
-    """special_expm1(Tensor self) -> Tensor"""
+    """special_expm1(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.expm1, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2295,7 +2574,10 @@ _SPECIAL_EXPM1 = GuardedOverload("special_expm1", ((
 
 
 def special_log1p(input, *, out=None):
-    """special_log1p(Tensor self) -> Tensor"""
+    """special_log1p(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.log1p, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2314,7 +2596,10 @@ _SPECIAL_LOG1P = GuardedOverload("special_log1p", ((
 
 
 def special_erf(input, *, out=None):
-    """special_erf(Tensor self) -> Tensor"""
+    """special_erf(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.erf, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2333,7 +2618,10 @@ _SPECIAL_ERF = GuardedOverload("special_erf", ((
 
 
 def special_erfc(input, *, out=None):
-    """special_erfc(Tensor self) -> Tensor"""
+    """special_erfc(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.erfc, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2352,7 +2640,10 @@ _SPECIAL_ERFC = GuardedOverload("special_erfc", ((
 
 
 def special_erfinv(input, *, out=None):
-    """special_erfinv(Tensor self) -> Tensor"""
+    """special_erfinv(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.erfinv, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2371,7 +2662,10 @@ _SPECIAL_ERFINV = GuardedOverload("special_erfinv", ((
 
 
 def special_expit(input, *, out=None):
-    """special_expit(Tensor self) -> Tensor"""
+    """special_expit(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.expit, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2390,7 +2684,10 @@ _SPECIAL_EXPIT = GuardedOverload("special_expit", ((
 
 
 def special_logit(input, eps=None, *, out=None):
-    """special_logit(Tensor self, float? eps=None) -> Tensor"""
+    """special_logit(Tensor self, float? eps=None) -> Tensor
+
+    Made of other operators by composite.special.logit, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2411,7 +2708,10 @@ _SPECIAL_LOGIT = GuardedOverload("special_logit", ((
 
 
 def special_sinc(input, *, out=None):
-    """special_sinc(Tensor self) -> Tensor"""
+    """special_sinc(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.sinc, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2430,7 +2730,10 @@ _SPECIAL_SINC = GuardedOverload("special_sinc", ((
 
 
 def special_psi(input, *, out=None):
-    """special_psi(Tensor self) -> Tensor"""
+    """special_psi(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.psi, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2449,7 +2752,10 @@ _SPECIAL_PSI = GuardedOverload("special_psi", ((
 
 
 def special_digamma(input, *, out=None):
-    """special_digamma(Tensor self) -> Tensor"""
+    """special_digamma(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.digamma, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2468,7 +2774,10 @@ _SPECIAL_DIGAMMA = GuardedOverload("special_digamma", ((
 
 
 def special_gammaln(input, *, out=None):
-    """special_gammaln(Tensor self) -> Tensor"""
+    """special_gammaln(Tensor self) -> Tensor
+
+    Made of other operators by composite.special.gammaln, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2487,14 +2796,20 @@ _SPECIAL_GAMMALN = GuardedOverload("special_gammaln", ((
 
 
 def special_polygamma(n, self, *, out=None):
-    """special_polygamma(int n, Tensor self) -> Tensor"""
+    """special_polygamma(int n, Tensor self) -> Tensor
+
+    Made of other operators by composite.special.polygamma, and differentiable through them.
+    """
     if out is not None:
         return write_out(special_polygamma, (n, self), out)
     return composite_special.polygamma(n, self)
 
 
 def special_multigammaln(input, p, *, out=None):
-    """special_multigammaln(Tensor self, int p) -> Tensor"""
+    """special_multigammaln(Tensor self, int p) -> Tensor
+
+    Made of other operators by composite.special.multigammaln, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2515,7 +2830,10 @@ _SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", ((
 
 
 def special_round(input, *, decimals=0, out=None):
-    """special_round(Tensor self, *, int decimals=0) -> Tensor"""
+    """special_round(Tensor self, *, int decimals=0) -> Tensor
+
+    Made of other operators by composite.special.round, and differentiable through them.
+    """
     try:
         self_ = input._array
     except AttributeError:
@@ -2536,21 +2854,30 @@ _SPECIAL_ROUND = GuardedOverload("special_round", ((
 
 
 def special_xlogy(input, other, *, out=None):
-    """special_xlogy(Tensor self, Tensor other) -> Tensor"""
+    """special_xlogy(Tensor self, Tensor other) -> Tensor
+
+    Made of other operators by composite.special.xlogy, and differentiable through them.
+    """
     if out is not None:
         return write_out(special_xlogy, (input, other), out)
     return composite_special.xlogy(input, other)
 
 
 def special_xlogy_self_scalar(input, other, *, out=None):
-    """special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor"""
+    """special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor
+
+    Made of other operators by composite.special.xlogy, and differentiable through them.
+    """
     if out is not None:
         return write_out(special_xlogy_self_scalar, (input, other), out)
     return composite_special.xlogy(input, other)
 
 
 def special_xlogy_other_scalar(input, other, *, out=None):
-    """special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor"""
+    """special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor
+
+    Made of other operators by composite.special.xlogy, and differentiable through them.
+    """
     if out is not None:
         return write_out(special_xlogy_other_scalar, (input, other), out)
     return composite_special.xlogy(input, other)

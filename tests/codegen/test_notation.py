@@ -13,10 +13,10 @@ import pytest
 import gradloom
 from gradloom import _operators as ops
 from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen import notation as notations
 from gradloom.codegen.notation import Notation, symbols
 from gradloom.codegen.notation_read import Reader, table
 from gradloom.codegen.notation_tree import Expr, value_of
-from gradloom.codegen.notation_write import Latex, Text
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,11 +43,11 @@ def read(text, **names):
 
 
 def text_of(text, **names):
-    return Text(table().forms, table().numbers).write(read(text, **names))
+    return notations.text(read(text, **names))
 
 
 def latex_of(text, **names):
-    return Latex(table().forms, table().numbers).write(read(text, **names))
+    return notations.latex(read(text, **names))
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_favourite_signs_give_way_to_arguments_of_that_name():
     info = loaded()["_cdist_forward"].info
     assert "x1" in symbols(info.schema, ["result"])
     assert notation().of(loaded()["mul.Tensor"]).symbols == {
-        "self": ("x", "x"), "other": ("y", "y"), "result": ("z", "z")}
+        "self": "x", "other": "y", "result": "z"}
 
 
 # --- the rules ---------------------------------------------------------------------------------------------------
@@ -296,12 +296,12 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
     env |= {f"d{n}": t for n, t in tangent_of.items()}
     by_name = {a.python_name: v for a, v in zip(function.schema.inputs, arguments, strict=True)}
     if equations.value is not None:
-        assert gradloom.allclose(evaluate(equations.value.tree, env), result)
+        assert gradloom.allclose(evaluate(equations.value.right, env), result)
     for equation in equations.backward:
         try:
-            right = evaluate(equation.tree, env)
+            right = evaluate(equation.right, env)
         except AttributeError:  # a helper that stayed a call
-            assert notation().remarks([equation.tree.name])
+            assert notation().remarks([equation.right.name])
             continue
         for of, value in zip(equation.of, right if isinstance(right, tuple) else (right,), strict=True):
             expected, = gradloom.autograd.grad(result, by_name[of], g, retain_graph=True)
@@ -314,7 +314,7 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
         dual = call(*[v for a, v in zip(function.schema.inputs, duals, strict=True) if not a.kwarg_only], **keywords)
         expected = gradloom.autograd.forward_ad.unpack_dual(dual).tangent
     for equation in equations.forward:
-        assert gradloom.allclose(evaluate(equation.tree, env), expected), equation.text
+        assert gradloom.allclose(evaluate(equation.right, env), expected), equation.text
 
 
 def sample(name):
@@ -325,7 +325,8 @@ def sample(name):
 
 SPECIAL = {"mm": (3, 3), "bmm": (2, 3, 3), "matmul": (3, 3), "t": (3, 2), "transpose": (2, 3, 3)}
 VECTORS = {"mv", "outer", "dot", "vdot"}  # which count as columns in what is written
-INTERNAL = {"restored", "conj_number", "scaled", "_log", "_real", "size", "sizes", "sym_size", "sym_sizes",
+INTERNAL = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+            "restored", "conj_number", "scaled", "_log", "_real", "size", "sizes", "sym_size", "sym_sizes",
             "sym_strides", "sym_numel", "scalar_type", "multiply", "subtract", "negative", "divide", "power", "to",
             "new_zeros", "zeros", "ones", "full_like", "fill_", "fill", "float", "int", "bool", "zero_",
             "conj_physical_", "conjugate", "linalg_vector_norm", "where", "logical_and", "logical_or", "logical_not"}
