@@ -816,7 +816,7 @@ class SiluBackwardBackward0(Node):
             grad_of_grad_output = ops.silu_backward(grad, self.conj())
         else:
             grad_of_grad_output = None
-        # self: grad * (grad_output * silu_second(self.conj())).conj()
+        # self: grad.conj() * grad_output * silu_second(self.conj())
         if edges[1] is not NO_EDGE:
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
@@ -824,7 +824,7 @@ class SiluBackwardBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (grad_output * silu_second(self.conj())).conj()
+            grad_of_self = grad.conj() * grad_output * silu_second(self.conj())
         else:
             grad_of_self = None
         return (grad_of_grad_output, grad_of_self,)

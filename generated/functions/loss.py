@@ -344,7 +344,7 @@ class SoftMarginLossBackward0(Node):
         if grad is None:
             return (None,)
         edges = fn.next_edges
-        # self: soft_margin_loss_backward(grad, self, target, reduction)
+        # self: soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -353,7 +353,7 @@ class SoftMarginLossBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_self = ops.soft_margin_loss_backward(grad, self, target, reduction)
+            grad_of_self = ops.soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -374,7 +374,7 @@ class SoftMarginLossBackwardBackward0(Node):
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # grad_output: reduce_loss(soft_margin_loss_backward(grad, self, target, 0), reduction)
+        # grad_output: reduce_loss(soft_margin_loss_backward(grad, self.conj(), target.conj(), 0), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -383,10 +383,10 @@ class SoftMarginLossBackwardBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_grad_output = reduce_loss(ops.soft_margin_loss_backward(grad, self, target, 0), reduction)
+            grad_of_grad_output = reduce_loss(ops.soft_margin_loss_backward(grad, self.conj(), target.conj(), 0), reduction)
         else:
             grad_of_grad_output = None
-        # self: soft_margin_double_backward(grad * grad_output, self, target, reduction)
+        # self: soft_margin_double_backward(grad * grad_output.conj(), self.conj(), target.conj(), reduction)
         if edges[1] is not NO_EDGE:
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
@@ -398,7 +398,7 @@ class SoftMarginLossBackwardBackward0(Node):
             if target._vc is not None:
                 target = unpack(target, fn)
             reduction = fn.saved_reduction
-            grad_of_self = soft_margin_double_backward(grad * grad_output, self, target, reduction)
+            grad_of_self = soft_margin_double_backward(grad * grad_output.conj(), self.conj(), target.conj(), reduction)
         else:
             grad_of_self = None
         return (grad_of_grad_output, grad_of_self,)

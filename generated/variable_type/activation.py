@@ -2316,7 +2316,7 @@ def silu_backward(grad_output, self):
     """silu_backward(Tensor grad_output, Tensor self) -> Tensor
 
     ∂L/∂grad_output = g · σ(x*) · (1 + x* · (1 − σ(x*)))
-    ∂L/∂x = g · grad_output* · σ(x*)* · (1 − σ(x*))* · (2 + x · (1 − 2 · σ(x*))*)
+    ∂L/∂x = g* · grad_output · σ(x*) · (1 − σ(x*)) · (2 + x* · (1 − 2 · σ(x*)))
     dz = dgrad_output · σ(x) · (1 + x · (1 − σ(x))) + dx* · grad_output · σ(x*) · (1 − σ(x*)) · (2 + x* · (1 − 2 · σ(x*)))
     where x = self, z = result, g = ∂L/∂z
 

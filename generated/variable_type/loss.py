@@ -553,7 +553,7 @@ _HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
 def soft_margin_loss(input, target, reduction=None, *, out=None):
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
-    ∂L/∂x = soft_margin_loss_backward(g, x, target, reduction)
+    ∂L/∂x = soft_margin_loss_backward(g, x*, target*, reduction)
     dz = soft_margin_loss_backward(dx, x, target, 0) if reduction = 0, mean(soft_margin_loss_backward(dx, x, target, 0)) if reduction = 1, else Σ soft_margin_loss_backward(dx, x, target, 0)
     where x = self, z = result, g = ∂L/∂z
 
@@ -618,8 +618,8 @@ _SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
 def soft_margin_loss_backward(grad_output, self, target, reduction):
     """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
 
-    ∂L/∂grad_output = soft_margin_loss_backward(g, x, target, 0) if reduction = 0, mean(soft_margin_loss_backward(g, x, target, 0)) if reduction = 1, else Σ soft_margin_loss_backward(g, x, target, 0)
-    ∂L/∂x = over_count(g · grad_output · target² · σ(target · x) · (1 − σ(target · x)), x, target, reduction)
+    ∂L/∂grad_output = soft_margin_loss_backward(g, x*, target*, 0) if reduction = 0, mean(soft_margin_loss_backward(g, x*, target*, 0)) if reduction = 1, else Σ soft_margin_loss_backward(g, x*, target*, 0)
+    ∂L/∂x = over_count(g · grad_output* · (target*)² · σ(target* · x*) · (1 − σ(target* · x*)), x*, target*, reduction)
     dz = soft_margin_loss_backward(dgrad_output, x, target, reduction) + over_count(dx · grad_output · target² · σ(target · x) · (1 − σ(target · x)), x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
     over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.

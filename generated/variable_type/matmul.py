@@ -1254,11 +1254,10 @@ def cross(input, other, dim, *, out=None):
 def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
     """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor
 
-    ∂L/∂i₁ = _trilinear(g, i₂, i₃, sumdim, expand₂, expand₃, expand₁)
-    ∂L/∂i₂ = _trilinear(i₁, g, i₃, expand₁, sumdim, expand₃, expand₂)
-    ∂L/∂i₃ = _trilinear(i₁, i₂, g, expand₁, expand₂, sumdim, expand₃)
+    (∂L/∂i₁, ∂L/∂i₂, ∂L/∂i₃) = trilinear_backward(g, i₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim)
     dz = _trilinear(di₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, di₂, i₃, expand₁, expand₂, expand₃, sumdim, unroll_dim) + _trilinear(i₁, i₂, di₃, expand₁, expand₂, expand₃, sumdim, unroll_dim)
     where z = result, g = ∂L/∂z
+    trilinear_backward: The gradients of sum(i1 * i2 * i3) over `sumdim`.
 
     TrilinearBackward0, from the entry _trilinear of derivatives.yaml.
     """

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gradloom.autograd.gradcheck import GradcheckError
-from gradloom.tools.verify.checks import Sample, check_first_order, check_second_order, check_variants
-from gradloom.tools.verify.sampler import samples
+from gradloom.tools.verify import verify_operator
 
 from .planted import build
 
@@ -58,7 +56,7 @@ FORMULAS = """
   result: self_t * other_p + other_t * self_p
 
 - name: planted_second(Tensor self) -> Tensor
-  self: grad * self.cos().detach()
+  self: grad * self.cos().conj().detach()
   result: auto_element_wise
 
 - name: planted_tangent(Tensor self) -> Tensor
@@ -80,34 +78,24 @@ def planted(tmp_path_factory):
     return build(tmp_path_factory.mktemp("planted"), ENTRIES, FORMULAS)
 
 
-def cases(operator):
-    return [Sample(operator, args, kwargs) for args, kwargs in samples(operator)]
-
-
-def check(operator):
-    for case in cases(operator):
-        check_variants(case)
-        check_first_order(case)
-        check_second_order(case)
+def checks(operator) -> set[str]:
+    """The checks that find something."""
+    return {f.check for f in verify_operator(operator).findings}
 
 
 def test_a_sound_operator_passes(planted):
-    check(planted["planted_sound"])
+    result = verify_operator(planted["planted_sound"])
+    assert not result.findings
+    assert result.counts.keys() >= {"variants", "broadcast", "layout", "dtypes", "reverse", "forward", "dot product",
+                                    "complex step", "undefined", "second"}
 
 
-@pytest.mark.parametrize("name", ["first", "sign", "input", "second", "tangent", "undefined"])
-def test_a_wrong_derivative_is_found(planted, name):
-    with pytest.raises(GradcheckError):
-        check(planted[f"planted_{name}"])
-
-
-def test_a_missing_forward_formula_is_found(planted):
-    with pytest.raises(AssertionError, match="has no forward-mode formula"):
-        check(planted["planted_no_tangent"])
+@pytest.mark.parametrize("name, check", [("first", "reverse"), ("sign", "reverse"), ("input", "reverse"),
+                                         ("second", "second"), ("tangent", "forward"), ("undefined", "undefined"),
+                                         ("no_tangent", "forward")])
+def test_a_wrong_derivative_is_found(planted, name, check):
+    assert check in checks(planted[f"planted_{name}"])
 
 
 def test_only_the_second_derivative_of_planted_second_is_wrong(planted):
-    for case in cases(planted["planted_second"]):
-        check_first_order(case)
-    with pytest.raises(GradcheckError):
-        check_second_order(cases(planted["planted_second"])[0])
+    assert checks(planted["planted_second"]) == {"second"}

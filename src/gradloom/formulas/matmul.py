@@ -42,8 +42,9 @@ def trilinear_backward(grad, i1, i2, i3, expand1, expand2, expand3, sumdim, mask
     """The gradients of sum(i1 * i2 * i3) over `sumdim`.
 
     That of i1 is sum(grad * i2 * i3) over the dimensions that i1 lacks (expand1), where grad lacks `sumdim`;
-    and so on. An input may be None if only its own gradient is asked for.
+    and so on, with the conjugates of complex inputs. An input may be None if only its own gradient is asked for.
     """
+    i1, i2, i3 = (None if i is None else i.conj() for i in (i1, i2, i3))
     first = ops._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1) if mask[0] else None
     second = ops._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2) if mask[1] else None
     third = ops._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3) if mask[2] else None

@@ -33,7 +33,14 @@ def cdist(x1, x2, p, compute_mode=None):
 
     Returns:
         (..., P, R)
+
+    Raises:
+        RuntimeError: for integers and complex numbers.
     """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x.dtype.kind not in "fV":
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: "
+                               f"{scalar_type_name(TYPE_OF[x.dtype])}")
     rows, columns = x1.shape[-2], x2.shape[-2]
     by_product = compute_mode == 1 or (compute_mode in (None, 0) and (rows > _MATMUL_FROM or columns > _MATMUL_FROM))
     if not x1.shape[-1] or not x1.size or not x2.size:

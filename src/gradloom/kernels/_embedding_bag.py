@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtype import TYPE_OF, scalar_type_name
 from ._accumulate import add_rows, workspace
 from ._embedding import check_dtype
 
@@ -25,7 +26,8 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, 
         that each comes from (otherwise the sizes again).
 
     Raises:
-        RuntimeError: for indices or offsets of another dtype or out of range, and a weight that is no matrix.
+        RuntimeError: for indices or offsets of another dtype or out of range, and a weight that is no matrix, or
+            complex.
     """
     _check(weight, indices, offsets)
     ends = offsets[1:] if include_last_offset else np.append(offsets[1:], indices.size)
@@ -72,6 +74,9 @@ def _maxima(out, rows, taken, sizes):
 def _check(weight, indices, offsets):
     check_dtype("embedding_bag", indices, "indices", 1)
     check_dtype("embedding_bag", offsets, "offsets", 1)
+    if weight.dtype.kind == "c":
+        raise RuntimeError("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+                           f"BFloat16, Float, Double; but got {scalar_type_name(TYPE_OF[weight.dtype])} instead")
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     if offsets.size and offsets[0]:

@@ -9,6 +9,7 @@ import numpy as np
 from ..dtype import TYPE_OF, scalar_type_name
 from ._loss_inputs import MEAN, NONE, reduce
 from ._precision import widen
+from ._refuse import refuse
 
 
 def multi_margin_loss(
@@ -26,6 +27,7 @@ def multi_margin_loss(
     Raises:
         RuntimeError: if shapes do not fit or a target is no class.
     """
+    refuse("multi_margin_loss_cpu_kernel", self, "c")
     x, classes, rows = _multi_margin_inputs(self, target, p, weight)
     z = _hinges(x, classes, rows, margin)
     if p == 2:
@@ -54,6 +56,7 @@ def multi_margin_loss_backward(
     reduction: int = MEAN,
 ) -> np.ndarray:
     """The gradient of `multi_margin_loss` for self."""
+    refuse("multi_margin_loss_backward_cpu_kernel", self, "c")
     x, classes, rows = _multi_margin_inputs(self, target, p, weight)
     z = _hinges(x, classes, rows, margin)
     slope = z * 2 if p == 2 else (z > 0).astype(z.dtype)

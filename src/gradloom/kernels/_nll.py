@@ -7,7 +7,7 @@ import numpy as np
 from ..dtype import TYPE_OF, scalar_type_name
 from ._loss_inputs import MEAN, NONE, narrow
 from ._precision import widen
-from ._refuse import not_implemented
+from ._refuse import not_implemented, refuse
 
 
 def nll_loss_forward(
@@ -53,6 +53,7 @@ def nll_loss_backward(
 ) -> np.ndarray:
     """The gradient of `nll_loss_forward` for self: -weight[target] * grad_output at each target, 0
     elsewhere."""
+    refuse("nll_loss_out_frame", self, "c")
     found = np.zeros(self.shape, self.dtype)
     x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)

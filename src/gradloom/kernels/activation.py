@@ -27,7 +27,7 @@ from ._piecewise import (  # noqa: F401
     threshold_backward,
 )
 from ._precision import widen
-from ._refuse import not_implemented
+from ._refuse import not_implemented, refuse
 from ._smooth import (  # noqa: F401
     celu,
     elu,
@@ -124,6 +124,7 @@ def softmax_backward(
     grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
 ) -> np.ndarray:
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
+    refuse("softmax_backward_lastdim_kernel_impl", grad_output, "c")
     out = widen(output)
     found = np.asarray(out * widen(grad_output))
     total = _sum(found, dim)
@@ -135,6 +136,7 @@ def log_softmax_backward(
     grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype
 ) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
+    refuse("log_softmax_backward_lastdim_kernel_impl", grad_output, "c")
     grad = widen(grad_output)
     found = np.asarray(np.exp(widen(output), order="C"))
     found *= _sum(grad, dim)

@@ -19,7 +19,7 @@ from ._margin import (  # noqa: F401
 )
 from ._nll import nll_loss2d_backward, nll_loss2d_forward, nll_loss_backward, nll_loss_forward  # noqa: F401
 from ._precision import widen
-from ._refuse import not_implemented
+from ._refuse import not_implemented, refuse
 
 
 def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.ndarray:
@@ -195,6 +195,7 @@ def binary_cross_entropy_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """grad_output * weight * (x - t) / (x * (1 - x)), over the number of elements for a mean."""
+    refuse("binary_cross_entropy_backward", self, "c")
     x, t = widen(self), widen(target)
     slope = np.asarray(np.subtract(x, t))
     slope /= np.maximum((1 - x) * x, x.dtype.type(1e-12))

@@ -111,6 +111,7 @@ def avg_pool_backward(
 ) -> np.ndarray:
     """The gradient of `self`. Raises RuntimeError as avg_pool does, and for a grad_output of another shape
     than its result."""
+    arguments.refuse(f"avg_pool{dims}d_backward", grad_output.dtype, "c")
     windows = arguments.describe(f"avg_pool{dims}d", self, dims, kernel_size, stride, padding, 1, ceil_mode)
     if grad_output.shape != (*self.shape[:-dims], *windows.output):
         expected = [*self.shape[:-dims], *windows.output]
@@ -146,6 +147,7 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
             f"expected grad_output with leading sizes {list(self.shape[:-dims])}, "
             f"but got {list(grad_output.shape)}"
         )
+    arguments.refuse(f"adaptive_avg_pool{dims}d_backward", grad_output.dtype, "c")
     grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)
     for axis in range(-dims, 0):
         wide = np.zeros((*grad.shape[:axis], self.shape[axis], *grad.shape[axis:][1:]), grad.dtype)

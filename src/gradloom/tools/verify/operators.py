@@ -139,6 +139,16 @@ class Specification:
         """The checkout; None for an installed wheel."""
         return None if self.native_functions.parent.name == "_spec" else self.native_functions.parent
 
+    def stale(self) -> list[str]:
+        """The generated files that are not what the YAML files give. A wheel's never change."""
+        if self.root is None:
+            return []
+        from gradloom.codegen.checkout import rendered
+        from gradloom.codegen.write import stale
+
+        changed, extra = stale(self.root / "generated", rendered(self.root))
+        return changed + extra
+
     def load(self) -> Iterable[DifferentiableFunction]:
         functions = native_functions.load(self.native_functions, shown=self.native_functions.name,
                                           package=self.package)

@@ -30,8 +30,8 @@ def domains(operator) -> dict[str, tuple[float, float]]:
     return {key: tuple(float(item.value) for item in values.items) for key, values in node.fields.items()}
 
 
-def samples(operator) -> Iterator[tuple[tuple, dict]]:
-    """(args, kwargs) for an operator.
+def samples(operator, seed: int = 0) -> Iterator[tuple[tuple, dict]]:
+    """(args, kwargs) for an operator; other numbers for each seed.
 
     Raises:
         NoSamples: if an argument's type says too little.
@@ -40,7 +40,7 @@ def samples(operator) -> Iterator[tuple[tuple, dict]]:
     ranges = domains(operator)
     tensors = [a for a in schema.inputs if a.type.is_tensor_like]
     for name, shapes in _shape_sets(operator, len(tensors)):
-        random = np.random.default_rng(7)
+        random = np.random.default_rng(7 + seed)
         remaining = iter(shapes)
         args, kwargs = [], {}
         for argument in schema.inputs:

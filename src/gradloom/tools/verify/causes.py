@@ -1,0 +1,360 @@
+"""What a wrong derivative looks like: the mistakes that people make in formulas, recognised by their effect.
+
+Each recogniser looks at the Jacobian that was found and at the right one, and compares the first with what a certain
+mistake would have made of the second. Numbers in samples have no symmetries, so a match is rarely a coincidence; still
+a cause is a guess, and reported as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import gradloom
+from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
+
+from .case import Case, Place
+from .faults import FORWARD, Fault, close, scale
+from .findings import Comparison
+from .jacobians import Function, coordinates, to_real
+
+RTOL, ATOL = 1e-5, 1e-6
+_SHAPES = re.compile(r"\[([\d, ]*)\]")
+Formula: TypeAlias = Derivative | ForwardDerivative | None
+
+
+def likely_causes(faults: list[Fault], formula: Formula) -> list[str]:
+    """What the faults of one formula have in common, most specific first.
+
+    Args:
+        faults: of one check and one input, each with a comparison.
+        formula: the one to blame.
+    """
+    lists = [list(dict.fromkeys(_of_fault(fault, formula))) for fault in faults]
+    if not lists:
+        return []
+    common = [cause for cause in lists[0] if all(cause in other for other in lists[1:])]
+    # One small sample can look like something that the others are not; then the first that says anything counts.
+    return common or next((causes for causes in lists if causes), [])
+
+
+def _of_fault(fault: Fault, formula: Formula) -> Iterator[str]:
+    c = fault.comparison
+    assert c is not None
+    if c.expected.shape != c.found.shape or not np.isfinite(c.found).all() or not np.isfinite(c.expected).all():
+        return
+    yield from _declared(fault, c, formula)
+    if not np.any(c.found):
+        yield (f"the formula has no term with `{_tangent(fault)}`" if fault.blame == FORWARD else
+               "the formula gives zeros")
+        return
+    if fault.check != "second":
+        yield from _not_linear(fault, c)
+    found = list(_conjugated(c)) or list(_scaled(fault, c))
+    yield from found
+    yield from _on_a_slice(c)
+    if not found:
+        if fault.check != "second":
+            yield from _other_arguments(fault, c)
+        yield from _transposed(c)
+        yield from _element_factor(fault, c)
+        yield from _where(fault, c)
+        yield from _few_digits(c)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return close(a, b, RTOL, ATOL * scale(b))
+
+
+def _tangent(fault: Fault) -> str:
+    return f"{fault.input.name}_t" if fault.input is not None else "the tangent"
+
+
+def _declared(fault: Fault, c: Comparison, formula: Formula) -> Iterator[str]:
+    """What `auto_linear` and `auto_element_wise` promise of the operator, and it does not keep."""
+    if not isinstance(formula, ForwardDerivative) or fault.check != "forward":
+        return
+    if formula.kind == "auto_linear":
+        yield "`auto_linear`, but the operator is not linear in its differentiable inputs"
+    elif formula.kind == "auto_element_wise":
+        if c.input.shape != c.output.shape or not _diagonal(c.expected, c):
+            yield "`auto_element_wise`, but an output element depends on several input elements"
+        else:
+            yield "`auto_element_wise` repeats the backward formula, which is wrong"
+
+
+def _diagonal(jacobian: np.ndarray, c: Comparison) -> bool:
+    width = 2 if c.input.dtype.kind == "c" else 1
+    if jacobian.shape[0] != jacobian.shape[1]:
+        return False
+    blocks = np.kron(np.eye(jacobian.shape[0] // width), np.ones((width, width)))
+    return bool(np.all(np.abs(jacobian[blocks == 0]) < 1e-9 * scale(jacobian)))
+
+
+def _not_linear(fault: Fault, c: Comparison) -> Iterator[str]:
+    """A formula without its gradient or tangent does not vanish with it."""
+    function = Function(fault.case.call, fault.case.inputs())
+    if fault.input is None or fault.output is None:
+        return
+    i, n = fault.case.places.index(fault.input), function.kept.index(fault.output)
+    if fault.blame == FORWARD:
+        if np.any(np.abs(function.pushed(i, np.zeros(coordinates(c.input)))[n]) > 1e-9):
+            yield f"the formula does not multiply by `{_tangent(fault)}`"
+        return
+    leaves, outputs = function.graph()
+    found = function.pulled(leaves, outputs[fault.output], np.zeros(coordinates(c.output)), c.output)[i]
+    if np.any(np.abs(found) > 1e-9):
+        yield "the formula does not multiply by `grad`"
+
+
+def _flipped(size: int, is_complex: bool) -> np.ndarray:
+    """Conjugation in real coordinates."""
+    return np.tile([1.0, -1.0], size) if is_complex else np.ones(size)
+
+
+def _conjugated(c: Comparison) -> Iterator[str]:
+    if c.input.dtype.kind != "c" and c.output.dtype.kind != "c":
+        return
+    rows = _flipped(c.input.size, c.input.dtype.kind == "c")[:, None]
+    columns = _flipped(c.output.size, c.output.dtype.kind == "c")[None, :]
+    if _same(c.found, rows * c.expected * columns):
+        yield "a missing (or surplus) `.conj()`: the factor of the gradient is conjugated"
+    elif _same(c.found, c.expected * columns):
+        yield "a missing (or surplus) `.conj()` of the gradient that comes in"
+    elif _same(c.found, rows * c.expected):
+        yield "a missing (or surplus) `.conj()` of the result of the formula"
+
+
+def _scaled(fault: Fault, c: Comparison) -> Iterator[str]:
+    """A sign, a factor of two, an argument, a size."""
+    weight = float(np.vdot(c.expected, c.expected))
+    if not weight:
+        return
+    factor = float(np.vdot(c.expected, c.found)) / weight
+    if not _same(c.found, factor * c.expected) or abs(factor) < 1e-12 or abs(factor - 1) < 1e-9:
+        return
+    if abs(factor + 1) < 1e-6:
+        yield "the sign"
+        return
+    sign = "the sign, and " if factor < 0 else ""
+    size = abs(factor)
+    for name, value in _numbers(fault.case):
+        if abs(value) not in (0, 1) and abs(size - abs(value)) < 1e-5 * size:
+            yield f"{sign}a factor `{name}` too many"
+        elif abs(value) not in (0, 1) and abs(size * abs(value) - 1) < 1e-5:
+            yield f"{sign}a missing factor `{name}`"
+    for array, name in ((c.output, "grad"), (c.input, str(fault.input))):
+        for count, what in (*((n, f"dimension {d} of `{name}`") for d, n in enumerate(array.shape)),
+                            (array.size, f"all elements of `{name}`")):
+            if count > 2 and abs(size * count - 1) < 1e-5:
+                yield f"{sign}a mean where the sum over {what} belongs"
+            elif count > 2 and abs(size / count - 1) < 1e-5:
+                yield f"{sign}a sum where the mean over {what} belongs"
+    text = {2.0: "a factor of two too many", 0.5: "a missing factor of two"}.get(round(size, 6))
+    yield sign + (text or f"a constant factor of {size:.7g}")
+
+
+def _numbers(case: Case) -> Iterator[tuple[str, float]]:
+    for name, value in case.arguments():
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, float(value)
+
+
+def _on_a_slice(c: Comparison) -> Iterator[str]:
+    """Right for one index of a dimension of the gradient, and zero for the others: it is not summed over."""
+    width = 2 if c.output.dtype.kind == "c" else 1
+    shape = (c.expected.shape[0], *c.output.shape, width)
+    expected, found = c.expected.reshape(shape), c.found.reshape(shape)
+    for d, count in enumerate(c.output.shape):
+        for index in range(count if count > 1 else 0):
+            one, rest = [slice(None)] * len(shape), [slice(None)] * len(shape)
+            one[d + 1] = slice(index, index + 1)
+            rest[d + 1] = [k for k in range(count) if k != index]
+            if (np.any(expected[tuple(rest)]) and not np.any(found[tuple(rest)]) and np.any(found[tuple(one)])
+                    and _same(found[tuple(one)], expected[tuple(one)])):
+                yield f"a missing sum over dimension {d} of `grad`: only index {index} of it counts"
+                return
+
+
+def _transposed(c: Comparison) -> Iterator[str]:
+    """The right numbers at transposed places of the gradient that comes in, or of the one that goes out."""
+    for array, axis, name in ((c.input, 0, "the result of the formula"), (c.output, 1, "`grad`")):
+        for a in range(array.ndim):
+            for b in range(a + 1, array.ndim):
+                if array.shape[a] != array.shape[b] or array.shape[a] < 2:
+                    continue
+                width = 2 if array.dtype.kind == "c" else 1
+                order = np.swapaxes(np.arange(array.size * width).reshape((*array.shape, width)), a, b).reshape(-1)
+                if _same(c.found, np.take(c.expected, order, axis)):
+                    yield f"transposed: dimensions {a} and {b} of {name} are exchanged"
+                    return
+
+
+def _other_arguments(fault: Fault, c: Comparison) -> Iterator[str]:
+    """The formula is right, but for another value of an argument: transposed, conjugated, or that of another one."""
+    case, found = fault.case, 0
+    if fault.input is None or fault.output is None:
+        return
+    i = case.places.index(fault.input)
+    for other in range(len(case.places)):
+        if other != i and case.read(case.places[other]).shape == c.input.shape:
+            block = _block(case, other, fault.output)
+            if block is not None and block.shape == c.found.shape and _same(c.found, block):
+                yield f"this is the derivative for `{case.places[other]}`: inputs are exchanged"
+                found += 1
+    for what, changed in _alternatives(case):
+        block = _block(changed, i, fault.output)
+        if block is not None and block.shape == c.found.shape and _same(c.found, block):
+            yield what
+            found += 1
+        if found >= 2:
+            return
+
+
+def _block(case: Case, i: int, output: int) -> np.ndarray | None:
+    """The right Jacobian of another call; None where there is none."""
+    try:
+        function = Function(case.call, case.inputs(), full=1 << 20)
+        return function.numerical(i)[function.kept.index(output)]
+    except Exception:
+        return None
+
+
+def _alternatives(case: Case) -> Iterator[tuple[str, Case]]:
+    for place in case.floats:
+        array = case.read(place)._array
+        if array.ndim >= 2 and array.shape[-1] == array.shape[-2] and array.shape[-1] > 1:
+            yield f"transposed argument: `{place}` for `{place}.mT`, or the other way round", _with(
+                case, place, np.swapaxes(array, -1, -2))
+        if array.dtype.kind == "c":
+            yield f"a missing (or surplus) `.conj()` of `{place}`", _with(case, place, array.conj())
+    for p, q in permutations(case.floats, 2):
+        a, b = case.read(p)._array, case.read(q)._array
+        if a.shape == b.shape and a.dtype == b.dtype and not np.array_equal(a, b):
+            yield f"`{q}` stands where `{p}` belongs", _with(case, p, b)
+            if str(p) < str(q):
+                yield f"`{p}` and `{q}` are exchanged", _with(_with(case, p, b), q, a)
+
+
+def _with(case: Case, place: Place, array: np.ndarray) -> Case:
+    args, kwargs = case.with_inputs((gradloom._operators.wrap(array.copy()),), [place])
+    return Case(case.operator, tuple(args), kwargs, case.label)
+
+
+def _element_factor(fault: Fault, c: Comparison) -> Iterator[str]:
+    """Element by element a factor that is one of the arguments, or the result."""
+    with np.errstate(all="ignore"):
+        nonzero = np.abs(c.expected) > 1e-9 * scale(c.expected)
+    if c.input.dtype.kind == "c" or c.output.dtype.kind == "c" or nonzero.sum() < 2:
+        return
+    if np.any(np.abs(c.found[~nonzero]) > 1e-6):
+        return
+    ratio = c.found[nonzero] / c.expected[nonzero]
+    for name, value in _candidates(fault):
+        for shape, axis in ((c.input.shape, 0), (c.output.shape, 1)):
+            try:
+                factor = to_real(np.broadcast_to(value, shape).astype(np.float64))
+            except ValueError:
+                continue
+            spread = np.broadcast_to(factor[:, None] if axis == 0 else factor[None, :], c.expected.shape)[nonzero]
+            if np.ptp(spread) < 1e-6 or not np.all(spread):
+                continue
+            for power, what in ((1, f"a factor `{name}` too many"), (-1, f"a missing factor `{name}`"),
+                                (2, f"multiplied by `{name}` instead of divided"),
+                                (-2, f"divided by `{name}` instead of multiplied")):
+                for sign, words in ((1, ""), (-1, "the sign, and "), (2, "a factor of two too many, and "),
+                                    (0.5, "a missing factor of two, and ")):
+                    if _same(ratio, sign * spread ** power):
+                        yield words + what
+                        return
+
+
+def _candidates(fault: Fault) -> Iterator[tuple[str, np.ndarray]]:
+    for place in fault.case.floats:
+        yield str(place), fault.case.read(place)._array
+    try:
+        outputs = fault.case.call(*fault.case.inputs())
+    except Exception:
+        return
+    for number, output in enumerate(outputs):
+        yield ("result" if len(outputs) == 1 else f"result{number}"), output.detach()._array
+
+
+def _where(fault: Fault, c: Comparison) -> Iterator[str]:
+    """Wrong for some elements of the input only, and those have something in common."""
+    if fault.input is None or c.input.dtype.kind == "c" or fault.check == "second":
+        return
+    with np.errstate(all="ignore"):
+        wrong = np.array([not _same(a, b) for a, b in zip(c.found, c.expected, strict=True)])
+    if wrong.all() or not wrong.any() or wrong.size < 3:
+        return
+    x = c.input.reshape(-1)
+    tests: list[tuple[str, Any]] = [("< 0", x < 0), ("> 0", x > 0), ("== 0", x == 0)]
+    for name, value in _numbers(fault.case):
+        tests += [(f"< {name}", x < value), (f"> {name}", x > value)]
+    tests += [("> 1", x > 1), ("< 1", x < 1)]
+    for words, mask in tests:
+        if np.array_equal(wrong, mask):
+            yield f"only where `{fault.input}` {words}"
+            return
+
+
+def _few_digits(c: Comparison) -> Iterator[str]:
+    worst = np.abs(c.found - c.expected).max() / max(np.abs(c.expected).max(), 1e-300)
+    if worst < 1e-3:
+        yield f"right to {worst:.0e}: a constant with too few digits, or something computed in low precision"
+
+
+def shape_causes(message: str) -> Iterator[str]:
+    """What an error about shapes says of a formula.
+
+    Args:
+        message: of the exception, with the shape that was found before the one that was expected.
+    """
+    shapes = [tuple(int(n) for n in text.split(",") if n.strip()) for text in _SHAPES.findall(message)][:2]
+    if len(shapes) < 2 or shapes[0] == shapes[1]:
+        return
+    found, expected = shapes
+    if sorted(found) == sorted(expected):
+        yield f"transposed: the formula gives {list(found)} for an input of {list(expected)}"
+    elif len(found) > len(expected) or np.prod(found) > np.prod(expected):
+        extra = _surplus(found, expected)
+        yield f"a missing sum{f' over {extra}' if extra else ''}: the formula gives {list(found)} for an input of " \
+              f"{list(expected)}"
+    else:
+        yield f"a sum too many, or a missing expand(): the formula gives {list(found)} for an input of {list(expected)}"
+
+
+def _surplus(found: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """The dimensions that a sum has to take away, where there is one way to see it."""
+    ways = [dropped for dropped in _subsets(len(found)) if tuple(
+        n for d, n in enumerate(found) if d not in dropped) == expected]
+    if len(ways) != 1:
+        return ""
+    return ("dimension " if len(ways[0]) == 1 else "dimensions ") + ", ".join(map(str, ways[0]))
+
+
+def _subsets(count: int) -> Iterator[tuple[int, ...]]:
+    for bits in range(1, 1 << min(count, 6)):
+        yield tuple(d for d in range(count) if bits >> d & 1)
+
+
+def squared(case: Case) -> Case | None:
+    """The call with every dimension of its tensors cut to one size, so that transposing does not change shapes; None
+    if it cannot be made so."""
+    sizes = [n for p in case.floats for n in case.read(p).shape]
+    if not sizes or min(sizes) < 2 or min(sizes) == max(sizes):
+        return None
+    inputs = tuple(gradloom._operators.wrap(np.array(a[tuple(slice(min(sizes)) for _ in a.shape)]))
+                   for a in (case.read(p)._array for p in case.floats))
+    args, kwargs = case.with_inputs(inputs, case.floats)
+    other = Case(case.operator, tuple(args), kwargs, "square")
+    try:
+        other.plain()
+    except Exception:
+        return None
+    return other

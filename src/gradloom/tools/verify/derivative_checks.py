@@ -1,0 +1,359 @@
+"""First derivatives of one call: reverse and forward mode against finite differences, complex steps and one another."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+import gradloom
+from gradloom.autograd.gradcheck import _undefined
+
+from .case import Case, Place
+from .faults import BACKWARD, ENTRY, FORWARD, Fault, close, said, scale
+from .findings import MISSING, WRONG, Comparison
+from .jacobians import Array, Function, WrongShape, coordinates, from_real
+
+# Finite differences agree with a right derivative to so much; what does not is computed again, more exactly.
+ROUGH_RTOL, ROUGH_ATOL = 1e-5, 1e-6
+FINE_RTOL, FINE_ATOL = 1e-6, 1e-7
+# Two ways that are exact but for rounding.
+EXACT_RTOL, EXACT_ATOL = 1e-8, 1e-10
+
+
+class FirstOrder:
+    """The checks of first derivatives of one call, and what they share. `counts` says which were made."""
+
+    def __init__(self, case: Case, full: int) -> None:
+        self.case, self.operator = case, case.operator
+        self.counts: set[str] = set()
+        self.function = Function(case.call, case.inputs(), full)
+        self.inputs = range(len(case.places))
+        self._numerical: dict[int, list[Array]] = {}
+        self._fine: dict[int, list[Array]] = {}
+        self.wrong: set[tuple[int, int]] = set()
+
+    def faults(self) -> Iterator[Fault]:
+        if not self.function.kept:
+            yield from self.constant()
+            return
+        reverse = yield from self.reverse()
+        forward = yield from self.forward()
+        if reverse is not None:
+            yield from self.dot_product(reverse, forward)
+            yield from self.complex_step(reverse)
+            yield from self.repeated()
+            yield from self.undefined()
+
+    # What is compared with
+
+    def numerical(self, i: int) -> list[Array]:
+        if i not in self._numerical:
+            self._numerical[i] = self.function.numerical(i)
+        return self._numerical[i]
+
+    def fine(self, i: int) -> list[Array]:
+        if i not in self._fine:
+            self._fine[i] = self.function.extrapolated(i)
+        return self._fine[i]
+
+    def differs(self, i: int, n: int, found: Array, project: Array | None) -> bool:
+        """Whether what was found for input `i` and the n-th differentiable output is not the numerical derivative.
+
+        Args:
+            found: [direction of the input, direction of the output, or output].
+            project: the directions of the output, where `found` has those.
+        """
+        size = scale(self.function.outputs[self.function.kept[n]])
+        for numerical, rtol, atol in ((self.numerical, ROUGH_RTOL, ROUGH_ATOL), (self.fine, FINE_RTOL, FINE_ATOL)):
+            expected = numerical(i)[n]
+            expected = expected if project is None else expected @ project.T
+            if close(found, expected, rtol, atol * max(size, scale(expected))):
+                return False
+        return True
+
+    def comparison(self, i: int, n: int, mode: str) -> Comparison:
+        """Both Jacobians, entry by entry."""
+        function = self.function
+        k = function.kept[n]
+        if len(function.by_input[i]) < coordinates(function.arrays[i]) or len(function.by_output[k]) < coordinates(
+                function.outputs[k]):
+            function = Function(self.case.call, self.case.inputs(), full=1 << 20)
+        found = function.reverse()[n][i] if mode == "reverse" else function.forward(i)[n]
+        return Comparison(function.extrapolated(i)[n], found, function.arrays[i], function.outputs[k])
+
+    # The checks
+
+    def constant(self) -> Iterator[Fault]:
+        """No output requires a gradient: then none may depend on an input that is said to have a derivative."""
+        if self.operator.joined.strategy != "formula" or not self.function.arrays:
+            return
+        for i in self.inputs:
+            rows = self.function.numerical(i)
+            if any(np.abs(r).max(initial=0.0) > 1e-5 for r in rows):
+                yield Fault(self.case, "reverse", "the output depends on the input but requires no gradient", BACKWARD,
+                            self.case.places[i])
+
+    def reverse(self) -> Generator[Fault, None, list[list[Array]] | None]:
+        """Yields faults; returns the Jacobians by reverse mode, or None where they could not be computed."""
+        self.counts.add("reverse")
+        try:
+            found = self.function.reverse()
+        except Exception as error:
+            yield self.raised(error)
+            return None
+        for n, k in enumerate(self.function.kept):
+            for i in self.inputs:
+                block = self.function.by_input[i] @ found[n][i]
+                if self.differs(i, n, block, self.function.by_output[k]):
+                    self.wrong.add((n, i))
+                    place = self.case.places[i]
+                    yield Fault(self.case, "reverse", f"the gradient of `{place.name}` is wrong", BACKWARD, place, k,
+                                self.comparison(i, n, "reverse"))
+        return found
+
+    def raised(self, error: Exception) -> Fault:
+        """A fault for what backward raised, with the input whose formula did."""
+        place, first = None, error
+        for position, candidate in enumerate(self.case.places):
+            try:
+                self.alone(position)
+            except Exception as one:
+                place, first = candidate, one
+                break
+        if isinstance(first, WrongShape):
+            place = self.case.places[first.position] if place is None else place
+        severity = MISSING if isinstance(first, NotImplementedError) else WRONG
+        what = f"the gradient of `{place.name}`" if place is not None else "backward"
+        message = f"{what} is not implemented: {first}" if severity == MISSING else f"{what} raises {said(first)}"
+        return Fault(self.case, "reverse", message, BACKWARD if place is not None else ENTRY, place, severity=severity)
+
+    def alone(self, position: int) -> None:
+        """Backward to one input only."""
+        leaves = [x.detach().requires_grad_(i == position) for i, x in enumerate(self.case.inputs())]
+        outputs = self.case.call(*leaves)
+        for k in self.function.kept:
+            if not outputs[k].requires_grad:
+                continue
+            cotangent = gradloom.ones_like(outputs[k])
+            (found,) = gradloom.autograd.grad(outputs[k], [leaves[position]], cotangent, retain_graph=True,
+                                              allow_unused=True)
+            if found is not None and found.shape != leaves[position].shape:
+                raise WrongShape(position, tuple(found.shape), tuple(leaves[position].shape))
+
+    def forward(self) -> Generator[Fault, None, dict[int, list[Array]]]:
+        """Yields faults; returns by input the Jacobians by forward mode that could be computed."""
+        found: dict[int, list[Array]] = {}
+        info = self.operator.joined.info
+        if not self.operator.by_composition and info is not None and not info.forward:
+            yield Fault(self.case, "forward", "there is no forward-mode formula (`result:`)", ENTRY, severity=MISSING)
+            return found
+        self.counts.add("forward")
+        for i in self.inputs:
+            place = self.case.places[i]
+            try:
+                found[i] = self.function.forward(i)
+            except Exception as error:
+                missing = isinstance(error, NotImplementedError)
+                message = (f"the tangent is not implemented: {error}" if missing else
+                           f"the tangent of `{place.name}` raises {said(error)}")
+                yield Fault(self.case, "forward", message, FORWARD, place, 0, severity=MISSING if missing else WRONG)
+                continue
+            for n, k in enumerate(self.function.kept):
+                if self.differs(i, n, found[i][n], None):
+                    message = f"the tangent for that of `{place.name}` is wrong"
+                    yield Fault(self.case, "forward", message, FORWARD, place, k, self.comparison(i, n, "forward"))
+                    self.wrong.add((n, i))
+        return found
+
+    def dot_product(self, reverse: list[list[Array]], forward: dict[int, list[Array]]) -> Iterator[Fault]:
+        """(u, J v) = (J^T u, v), but for rounding: finds what finite differences are too rough for."""
+        for i, tangents in forward.items():
+            self.counts.add("dot product")
+            for n, k in enumerate(self.function.kept):
+                if (n, i) in self.wrong:
+                    continue
+                a = self.function.by_input[i] @ reverse[n][i]
+                b = tangents[n] @ self.function.by_output[k].T
+                if not close(a, b, EXACT_RTOL, EXACT_ATOL * scale(a, b, *self.function.outputs)):
+                    self.wrong.add((n, i))
+                    place = self.case.places[i]
+                    message = (f"forward and reverse mode disagree in the derivative for `{place.name}`, by "
+                               f"{_relative(a, b):.0e} of it")
+                    yield Fault(self.case, "dot product", message, FORWARD, place, k)
+
+    def complex_step(self, reverse: list[list[Array]]) -> Iterator[Fault]:
+        for i in self.inputs:
+            steps = self.function.complex_step(i)
+            if steps is None:
+                return
+            for n, k in enumerate(self.function.kept):
+                rough = self.numerical(i)[n]
+                if not close(steps[n], rough, 1e-4, 1e-5 * scale(rough)):
+                    continue  # the function is not holomorphic, or its kernel not as exact for complex numbers
+                self.counts.add("complex step")
+                a, b = self.function.by_input[i] @ reverse[n][i], steps[n] @ self.function.by_output[k].T
+                if (n, i) not in self.wrong and not close(a, b, EXACT_RTOL, EXACT_ATOL * scale(
+                        a, b, *self.function.outputs)):
+                    place = self.case.places[i]
+                    message = (f"the gradient of `{place.name}` agrees with a complex step only to "
+                               f"{_relative(a, b):.0e} of it")
+                    yield Fault(self.case, "complex step", message, BACKWARD, place, k)
+
+    def repeated(self) -> Iterator[Fault]:
+        """Backward gives the same again, and the same when its own graph is recorded; and the input's dtype."""
+        leaves, outputs = self.function.graph()
+        for k in self.function.kept:
+            cotangent = gradloom._operators.wrap(_some(self.function.outputs[k]))
+            runs = [gradloom.autograd.grad(outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True,
+                                           create_graph=graph) for graph in (False, False, True)]
+            for place, x, first, again, recorded in zip(self.case.places, leaves, *runs, strict=True):
+                if first is None:
+                    continue
+                if first.dtype is not x.dtype:
+                    message = f"the gradient of `{place.name}` has dtype {first.dtype}, the input {x.dtype}"
+                    yield Fault(self.case, "reverse", message, BACKWARD, place, k)
+                a = first._array
+                for other, what in ((again, "at the second time"), (recorded, "while its graph is recorded")):
+                    b = np.zeros_like(a) if other is None else other.detach()._array
+                    if not close(a, b, 1e-10, 1e-12 * scale(a)):
+                        message = f"backward gives another gradient of `{place.name}` {what}"
+                        yield Fault(self.case, "reverse", message, BACKWARD, place, k, expected=a, found=b)
+                        break
+
+    def undefined(self) -> Iterator[Fault]:
+        """Undefined gradients of some or all outputs count as zeros."""
+        self.counts.add("undefined")
+        kept = self.function.kept
+        patterns = [set(kept)] + [{k} for k in kept if len(kept) > 1]
+        if 2 < len(kept) < 5:
+            patterns += [set(two) for two in combinations(kept, 2)]
+        for pattern in patterns:
+            runs = []
+            for hide in (False, True):
+                leaves, outputs = self.function.graph()
+                cotangents = [gradloom._operators.wrap(
+                    np.zeros_like(self.function.outputs[k]) if k in pattern else _some(self.function.outputs[k]))
+                    for k in kept]
+                hidden = [_undefined(outputs[k]) if hide and k in pattern else outputs[k] for k in kept]
+                try:
+                    runs.append(gradloom.autograd.grad(hidden, leaves, cotangents, allow_unused=True))
+                except Exception as error:
+                    if hide:
+                        names = _outputs(pattern)
+                        yield Fault(self.case, "undefined", f"backward raises where the gradient of {names} is "
+                                    f"undefined: {said(error)}", ENTRY,
+                                    causes=("the formula computes with a gradient that may be None",))
+                    break
+            if len(runs) < 2:
+                return
+            for place, zeros, undefined in zip(self.case.places, *runs, strict=True):
+                a = 0.0 if zeros is None else zeros._array
+                b = 0.0 if undefined is None else undefined._array
+                if not np.allclose(a, b, 1e-6, 1e-9, equal_nan=True):
+                    message = (f"where the gradient of {_outputs(pattern)} is undefined, that of `{place.name}` is not "
+                               "what zeros give")
+                    yield Fault(self.case, "undefined", message, BACKWARD, place, expected=np.asarray(a),
+                                found=np.asarray(b),
+                                causes=("the formula asks whether a gradient is None and does something else than with "
+                                        "zeros",))
+                    return
+
+
+def _some(like: Array) -> Array:
+    """A cotangent without symmetries."""
+    random = np.random.default_rng((5, like.size))
+    return from_real(random.uniform(0.5, 1.5, coordinates(like)), like)
+
+
+def _outputs(numbers: set[int]) -> str:
+    return "output " + " and ".join(map(str, sorted(numbers)))
+
+
+def _relative(a: Array, b: Array) -> float:
+    with np.errstate(all="ignore"):
+        worst = np.nanmax(np.abs(a - b)) / max(np.nanmax(np.abs(b)), 1e-300)
+    return float(worst)
+
+
+class SecondOrder:
+    """Derivatives of the vector-Jacobian product: reverse over reverse and forward over reverse."""
+
+    def __init__(self, case: Case, full: int) -> None:
+        self.case = case
+        self.counts: set[str] = set()
+        inputs = case.inputs()
+        outputs = [o for o in case.call(*inputs) if o.requires_grad]
+        self.outputs = len(outputs)
+        self.vectors = [gradloom._operators.wrap(_some(o._array)).requires_grad_() for o in outputs]
+        self.reached: list[int] = []
+        if outputs:
+            found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)
+            self.reached = [i for i, g in enumerate(found) if g is not None]
+        self.full = full
+        self.leaves = inputs
+        self.names = [*map(str, case.places), *(f"grad of output {k}" if self.outputs > 1 else "grad"
+                                               for k in range(self.outputs))]
+
+    def pullback(self, *args: Any) -> tuple[Any, ...]:
+        """The gradients, as a function of the inputs and of the gradients of the outputs."""
+        count = len(self.leaves)
+        with gradloom.enable_grad():
+            xs = [x if x.requires_grad else x.detach().requires_grad_() for x in args[:count]]
+            outputs = [o for o in self.case.call(*xs) if o.requires_grad]
+            found = gradloom.autograd.grad(outputs, xs, args[count:], create_graph=True, allow_unused=True)
+        return tuple(gradloom.zeros_like(xs[i]) if found[i] is None else found[i] for i in self.reached)
+
+    def faults(self) -> Iterator[Fault]:
+        if not self.reached:
+            return
+        self.counts.add("second")
+        function = Function(self.pullback, (*self.leaves, *self.vectors), self.full)
+        try:
+            reverse = function.reverse()
+        except Exception as error:
+            yield self.raised(error, "reverse over reverse")
+            reverse = None
+        for i in range(len(function.arrays)):
+            numerical = function.numerical(i)
+            try:
+                tangents = function.forward(i)
+            except Exception as error:
+                yield self.raised(error, "forward over reverse")
+                return
+            for n, k in enumerate(function.kept):
+                expected = numerical[n]
+                wrong = []
+                if reverse is not None:
+                    wrong.append(("reverse over reverse", function.by_input[i] @ reverse[n][i],
+                                  lambda block, k=k: block @ function.by_output[k].T))
+                wrong.append(("forward over reverse", tangents[n], lambda block: block))
+                for mode, found, project in wrong:
+                    if close(found, project(expected), ROUGH_RTOL, ROUGH_ATOL * scale(expected, *function.outputs)):
+                        continue
+                    fine = project(function.extrapolated(i)[n])
+                    if not close(found, fine, FINE_RTOL, FINE_ATOL * scale(fine, *function.outputs)):
+                        yield self.fault(mode, i, k, function, found, fine)
+                        return
+
+    def fault(self, mode: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
+        place: Place = self.case.places[self.reached[k]]
+        message = (f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
+                   f"`{self.names[i]}`")
+        causes = []
+        if not np.any(found) and np.any(expected):
+            causes.append("a value that depends on it enters the formula without history: detach(), item(), a number, "
+                          "or an operator that is not differentiable")
+        comparison = None
+        if len(function.by_input[i]) == coordinates(function.arrays[i]) and len(function.by_output[k]) == coordinates(
+                function.outputs[k]):
+            comparison = Comparison(expected, found, function.arrays[i], function.outputs[k])
+        return Fault(self.case, "second", message, BACKWARD, place, None, comparison, causes=tuple(causes))
+
+    def raised(self, error: Exception, mode: str) -> Fault:
+        missing = isinstance(error, NotImplementedError)
+        what = f"is not implemented: {error}" if missing else f"raises {said(error)}"
+        return Fault(self.case, "second", f"the second derivative ({mode}) {what}", ENTRY,
+                     severity=MISSING if missing else WRONG)

@@ -1,0 +1,181 @@
+"""From faults to findings: faults of one formula are put together, and told where it stands and what it looks like."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+import gradloom
+from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
+from gradloom.codegen.text import Text
+
+from .causes import likely_causes, shape_causes, squared
+from .derivative_checks import FirstOrder
+from .faults import BACKWARD, FORWARD, KERNEL, Fault
+from .findings import WRONG, Comparison, Finding
+from .jacobians import from_real
+from .operators import Operator
+
+# So many calls with the same fault are looked at for a cause that they share.
+LOOKED_AT = 3
+
+
+def explained(operator: Operator, faults: list[Fault]) -> list[Finding]:
+    """A finding for each group of faults with the same check, blame, input and, but for numbers, message."""
+    groups: dict[tuple, list[Fault]] = {}
+    for fault in faults:
+        name = fault.input.name if fault.input is not None and fault.severity == WRONG else None
+        groups.setdefault((fault.check, fault.blame, name, fault.output, _stem(fault)), []).append(fault)
+    return [_finding(operator, group) for group in groups.values()]
+
+
+def _stem(fault: Fault) -> str:
+    """The message but for what differs from call to call."""
+    return "".join(c for c in fault.message.partition(": ")[0] if not c.isdigit())
+
+
+def _finding(operator: Operator, group: list[Fault]) -> Finding:
+    first = min(group, key=_size)
+    formula = _formula(operator, first)
+    expected, found = first.expected, first.found
+    worst = ""
+    if first.comparison is not None:
+        expected, found = _for_ones(first)
+        worst = _worst(first.comparison, first)
+    causes = dict.fromkeys([*first.causes, *_causes(group, formula)])
+    return Finding(
+        operator=operator.name, check=first.check, message=f"{operator.name}: {first.message}",
+        place=_place(operator, first, formula), input=first.input.name if first.input is not None else None,
+        output=first.output, cases=tuple(dict.fromkeys(str(f.case) for f in [first, *group])), expected=expected,
+        found=found, worst=worst, causes=tuple(causes), sources=_sources(operator, first, formula),
+        severity=first.severity)
+
+
+def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) -> list[str]:
+    """What the faults look like. Where there are no numbers to look at, since backward raised, a call with square
+    matrices may give some."""
+    first = min(group, key=_size)
+    compared = [f for f in sorted(group, key=_size) if f.comparison is not None][:LOOKED_AT]
+    if compared or first.check not in ("reverse", "forward") or first.severity != WRONG or first.input is None:
+        return likely_causes(compared, formula)
+    other = squared(first.case)
+    if other is not None and first.input in other.places:
+        try:
+            again = [f for f in FirstOrder(other, full=64).faults() if f.check == first.check
+                     and f.input == first.input and f.comparison is not None]
+        except Exception:
+            again = []
+        found = likely_causes(again[:1], formula)
+        if found:
+            return found
+    return list(shape_causes(first.message)) if "shape" in first.message else []
+
+
+def _size(fault: Fault) -> tuple[int, int, int]:
+    """Samples as they were given first; of those, the smallest one that is large enough to tell."""
+    comparison = fault.comparison
+    entries = comparison.expected.size if comparison is not None else 0
+    return (bool(fault.case.label), entries < 4, entries)
+
+
+def _formula(operator: Operator, fault: Fault) -> Derivative | ForwardDerivative | None:
+    """The formula to blame."""
+    info = operator.joined.info
+    if info is None:
+        return None
+    if fault.blame == BACKWARD and fault.input is not None:
+        return next((d for d in info.derivatives if fault.input.name in d.inputs), None)
+    if fault.blame == FORWARD:
+        names = [o.name for o in info.differentiable_outputs]
+        number = min(fault.output or 0, len(names) - 1)
+        return next((f for f in info.forward if names and names[number] in f.outputs), None)
+    return None
+
+
+def _place(operator: Operator, fault: Fault, formula: Derivative | ForwardDerivative | None) -> Text | None:
+    if formula is not None and formula.place is not None:
+        return formula.place
+    entry = operator.joined.function.entry
+    key = "composite" if operator.by_composition and entry.get("composite") is not None else "kernel"
+    value = entry.get(key)
+    if (fault.blame == KERNEL or operator.by_composition) and isinstance(value, Text):
+        return value
+    info = operator.joined.info
+    if fault.check in ("reverse", "forward", "undefined", "second", "dot product", "complex step") and info is not None:
+        return info.place
+    return operator.joined.function.text
+
+
+def _sources(operator: Operator, fault: Fault, formula: Derivative | ForwardDerivative | None) -> tuple[str, ...]:
+    """Files and lines of the helpers of a formula, or of a kernel or composite."""
+    info, function = operator.joined.info, operator.joined.function
+    wanted: list[tuple[str, str, str]] = []
+    if formula is not None and info is not None:
+        helpers = info.helpers if isinstance(formula, Derivative) else info.forward_helpers
+        wanted = [("formulas", module, name) for module, name in helpers if f"{name}(" in formula.source]
+    elif function.composite is not None:
+        module, _, name = function.composite.partition(".")
+        wanted = [("composite", module, name)]
+    elif fault.blame == KERNEL and function.kernel is not None and function.kernel.function:
+        module, _, name = str(function.entry.fields["kernel"].value).strip().partition(".")
+        wanted = [("kernels", module, name)]
+    found = (_line_of(*one) for one in wanted)
+    return tuple(f for f in found if f)
+
+
+def _line_of(room: str, module: str, name: str) -> str:
+    """`src/gradloom/formulas/norm.py:12 (name)`; empty where Python does not know."""
+    try:
+        function = getattr(import_module(f"gradloom.{room}.{module}"), name)
+        path, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]
+    except (AttributeError, ImportError, OSError, TypeError):
+        return ""
+    package = Path(gradloom.__file__).parent
+    if path is None or not Path(path).is_relative_to(package):
+        return ""
+    base = "src/gradloom" if package.parent.name == "src" else "gradloom"
+    return f"{base}/{Path(path).relative_to(package).as_posix()}:{line} ({name})"
+
+
+def _for_ones(fault: Fault) -> tuple[np.ndarray, np.ndarray]:
+    """The gradients for a cotangent of ones, or the tangents for a tangent of ones, of both Jacobians."""
+    comparison = fault.comparison
+    assert comparison is not None
+    if fault.blame == FORWARD:
+        ones = _ones(comparison.input)
+        return (from_real(ones @ comparison.expected, comparison.output),
+                from_real(ones @ comparison.found, comparison.output))
+    ones = _ones(comparison.output)
+    return from_real(comparison.expected @ ones, comparison.input), from_real(comparison.found @ ones, comparison.input)
+
+
+def _ones(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "c":
+        return np.ones(array.size)
+    return np.tile([1.0, 0.0], array.size)
+
+
+def _worst(comparison: Comparison, fault: Fault) -> str:
+    """The entry that differs most, in words."""
+    with np.errstate(all="ignore"):
+        difference = np.nan_to_num(np.abs(comparison.expected - comparison.found), nan=np.inf)
+    if not difference.size:
+        return ""
+    row, column = np.unravel_index(int(np.argmax(difference)), difference.shape)
+    parts = [_entry(number, array) for number, array in ((row, comparison.input), (column, comparison.output))]
+    result = "result" if not fault.output else f"result{fault.output}"
+    name = str(fault.input) if fault.input is not None else "input"
+    return (f"d {parts[1].format(result)} / d {parts[0].format(name)}: expected "
+            f"{comparison.expected[row, column]:.7g}, found {comparison.found[row, column]:.7g}")
+
+
+def _entry(number: int, array: np.ndarray) -> str:
+    part = ""
+    if array.dtype.kind == "c":
+        number, imaginary = divmod(number, 2)
+        part = " (imaginary part)" if imaginary else " (real part)"
+    index = ", ".join(map(str, np.unravel_index(number, array.shape))) if array.shape else ""
+    return "{}" + (f"[{index}]" if index else "") + part

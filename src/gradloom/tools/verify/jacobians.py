@@ -1,0 +1,196 @@
+"""Jacobians of a function of tensors, by reverse mode, forward mode, finite differences and complex steps.
+
+Note [Real coordinates]
+Every tensor is a vector of real numbers here; a complex one has two for each element, real and imaginary part side by
+side. With conjugate Wirtinger derivatives, the gradient for the cotangent u is then J^T u and the tangent for v is J v
+of one real Jacobian J, whatever the dtypes. A block is stored as [input, output].
+
+Note [Directions]
+A small Jacobian is compared entry by entry: its directions are the unit vectors. Of a large one, products with a few
+random vectors are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gradloom
+from gradloom.autograd import forward_ad
+
+from .case import is_float
+
+# Up to so many real numbers, inputs or outputs are taken one by one.
+FULL = 64
+# How many random directions stand for more.
+DIRECTIONS = 3
+STEP = 1e-6
+COMPLEX_STEP = 1e-20
+
+Array = np.ndarray
+
+
+def to_real(array: Array) -> Array:
+    """The elements as a vector of real numbers."""
+    array = np.ascontiguousarray(array).reshape(-1)
+    return array.view(array.real.dtype) if array.dtype.kind == "c" else array
+
+
+def from_real(vector: Array, like: Array) -> Array:
+    """The array of the shape and dtype of `like` with these coordinates."""
+    if like.dtype.kind == "c":
+        return np.ascontiguousarray(vector, dtype=like.real.dtype).view(like.dtype).reshape(like.shape)
+    return np.asarray(vector).astype(like.dtype).reshape(like.shape)
+
+
+def coordinates(array: Array) -> int:
+    return array.size * (2 if array.dtype.kind == "c" else 1)
+
+
+def directions(array: Array, seed: int = 0, full: int = FULL) -> Array:
+    """Unit vectors, or a few random ones, as rows."""
+    n = coordinates(array)
+    if n <= full:
+        return np.eye(n)
+    found = np.random.default_rng((seed, n)).standard_normal((DIRECTIONS, n))
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+class Function:
+    """A function of tensors at a point.
+
+    Attributes:
+        arrays: the point.
+        outputs: the arrays of its floating-point outputs there.
+        kept: the numbers of those that are differentiable.
+    """
+
+    def __init__(self, call: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...], full: int = FULL) -> None:
+        self.call, self.full = call, full
+        self.arrays = [np.array(x._array) for x in inputs]
+        found = self.graph()[1]
+        self.outputs = [np.array(o._array) for o in found]
+        self.kept = [k for k, o in enumerate(found) if o.requires_grad]
+        self.by_input = [directions(a, i, full) for i, a in enumerate(self.arrays)]
+        self.by_output = [directions(a, 100 + k, full) for k, a in enumerate(self.outputs)]
+
+    def graph(self) -> tuple[list[Any], list[Any]]:
+        """(leaves, outputs), with the history of one call."""
+        leaves = [gradloom._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+        return leaves, [o for o in self.call(*leaves) if is_float(o)]
+
+    def values(self, arrays: list[Array]) -> list[Array]:
+        """The differentiable outputs at another point, in real coordinates."""
+        with gradloom.no_grad():
+            found = [o for o in self.call(*(gradloom._operators.wrap(a) for a in arrays)) if is_float(o)]
+        return [to_real(np.array(found[k]._array)) for k in self.kept]
+
+    def _moved(self, i: int, direction: Array, step: float) -> list[Array]:
+        arrays = [a.copy() for a in self.arrays]
+        arrays[i] = (arrays[i] + step * from_real(direction, arrays[i])).astype(arrays[i].dtype).reshape(
+            arrays[i].shape)
+        return self.values(arrays)
+
+    def numerical(self, i: int) -> list[Array]:
+        """For each differentiable output, its derivatives along the directions of input `i`: [direction, output]."""
+        rows = [[(p - m) / (2 * STEP) for p, m in
+                 zip(self._moved(i, v, STEP), self._moved(i, v, -STEP), strict=True)] for v in self.by_input[i]]
+        return self._stacked(rows)
+
+    def extrapolated(self, i: int) -> list[Array]:
+        """The same, more slowly and more exactly: central differences of several steps, extrapolated to zero."""
+        rows = []
+        for v in self.by_input[i]:
+            tables, best, error = [], None, None
+            for level in range(7):
+                step = 0.02 / 2.5 ** level
+                row = [[(p - m) / (2 * step) for p, m in
+                        zip(self._moved(i, v, step), self._moved(i, v, -step), strict=True)]]
+                for order in range(1, level + 1):
+                    factor = 2.5 ** (2 * order)
+                    row.append([(factor * a - b) / (factor - 1) for a, b in
+                                zip(row[order - 1], tables[-1][order - 1], strict=True)])
+                if tables:
+                    guess = [np.abs(a - b) for a, b in zip(row[-1], tables[-1][-1], strict=True)]
+                    guess = [np.where(np.isnan(g), np.inf, g) for g in guess]
+                    if best is None:
+                        best, error = row[-1], guess
+                    else:
+                        best = [np.where(g < e, a, b) for a, b, g, e in
+                                zip(row[-1], best, guess, error, strict=True)]
+                        error = [np.minimum(g, e) for g, e in zip(guess, error, strict=True)]
+                tables.append(row)
+            rows.append(best)
+        return self._stacked(rows)
+
+    def complex_step(self, i: int) -> list[Array] | None:
+        """The same by steps into the complex plane, exact to the last digits; None where the function cannot be
+        taken there: complex inputs, or a kernel that refuses them."""
+        if any(a.dtype.kind == "c" for a in self.arrays) or any(o.dtype.kind == "c" for o in self.outputs):
+            return None
+        rows = []
+        for v in self.by_input[i]:
+            arrays = [a.astype(np.complex128) for a in self.arrays]
+            arrays[i] = arrays[i] + 1j * COMPLEX_STEP * v.reshape(arrays[i].shape)
+            try:
+                with gradloom.no_grad():
+                    found = [o for o in self.call(*(gradloom._operators.wrap(a) for a in arrays)) if is_float(o)]
+            except Exception:  # whatever it refuses complex numbers with
+                return None
+            if len(found) != len(self.outputs) or any(found[k]._array.dtype.kind != "c" for k in self.kept):
+                return None
+            rows.append([found[k]._array.imag.reshape(-1) / COMPLEX_STEP for k in self.kept])
+        return self._stacked(rows)
+
+    def reverse(self) -> list[list[Array]]:
+        """[output][input]: the gradients for the directions of each differentiable output: [input, direction]."""
+        leaves, outputs = self.graph()
+        found = []
+        for k in self.kept:
+            rows = [self.pulled(leaves, outputs[k], u, self.outputs[k]) for u in self.by_output[k]]
+            found.append([np.stack([r[i] for r in rows], -1) if rows else np.zeros((coordinates(a), 0))
+                          for i, a in enumerate(self.arrays)])
+        return found
+
+    def pulled(self, leaves: list[Any], output: Any, u: Array, like: Array) -> list[Array]:
+        """The gradients for one cotangent in real coordinates; zeros where there is none.
+
+        Raises:
+            WrongShape: if one has not the shape of its input.
+        """
+        cotangent = gradloom._operators.wrap(from_real(u, like))
+        found = gradloom.autograd.grad(output, leaves, cotangent, retain_graph=True, allow_unused=True)
+        for i, (x, g) in enumerate(zip(leaves, found, strict=True)):
+            if g is not None and g._array.shape != x._array.shape:
+                raise WrongShape(i, tuple(g.shape), tuple(x.shape))
+        return [np.zeros(coordinates(a)) if g is None else to_real(g.detach()._array.astype(a.dtype))
+                for a, g in zip(self.arrays, found, strict=True)]
+
+    def forward(self, i: int) -> list[Array]:
+        """For each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
+        return self._stacked([self.pushed(i, v) for v in self.by_input[i]])
+
+    def pushed(self, i: int, v: Array) -> list[Array]:
+        with forward_ad.dual_level():
+            inputs = [gradloom._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
+            tangent = gradloom._operators.wrap(from_real(v, self.arrays[i]))
+            inputs[i] = forward_ad.make_dual(inputs[i], tangent)
+            found = [o for o in self.call(*inputs) if is_float(o)]
+            tangents = [forward_ad.unpack_dual(found[k]).tangent for k in self.kept]
+            return [np.zeros(coordinates(self.outputs[k])) if t is None else
+                    to_real(np.array(t.detach()._array).astype(self.outputs[k].dtype))
+                    for k, t in zip(self.kept, tangents, strict=True)]
+
+    def _stacked(self, rows: list[list[Array]]) -> list[Array]:
+        return [np.stack([r[n] for r in rows]) if rows else np.zeros((0, coordinates(self.outputs[k])))
+                for n, k in enumerate(self.kept)]
+
+
+class WrongShape(Exception):
+    """A gradient has not the shape of its input."""
+
+    def __init__(self, position: int, found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+        super().__init__(f"the gradient has shape {list(found)}, its input {list(expected)}")
+        self.position, self.found, self.expected = position, found, expected

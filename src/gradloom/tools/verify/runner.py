@@ -1,0 +1,186 @@
+"""Runs the checks of operators, and puts together what they find."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+import gradloom
+
+from .case import Case, is_float
+from .derivative_checks import FirstOrder, SecondOrder
+from .diagnosis import explained
+from .faults import ENTRY, FORWARD, KERNEL, Fault, said
+from .findings import OperatorResult, Report
+from .operators import Operator
+from .sampler import NoSamples, samples
+from .value_checks import (
+    check_broadcast,
+    check_call,
+    check_integers,
+    check_layout,
+    check_single,
+    check_variants,
+)
+
+VALUE_CHECKS = (("variants", check_variants), ("broadcast", check_broadcast), ("layout", check_layout),
+                ("dtypes", check_single), ("dtypes", check_integers))
+MODES = ("fast", "default", "thorough")
+# Up to how many real coordinates Jacobians are compared entry by entry, in first and second derivatives.
+FULL = {"fast": (4, 2), "default": (48, 16), "thorough": (128, 64)}
+SEEDS = {"fast": 1, "default": 1, "thorough": 3}
+
+
+def run(operators: Iterable[Operator], mode: str = "default",
+        progress: Callable[[int, int, Operator], None] | None = None) -> Report:
+    """Verify operators one after another.
+
+    Args:
+        mode: 'fast' (each sample once, products of Jacobians with random vectors), 'default', or 'thorough' (several
+            draws of each sample, larger Jacobians entry by entry).
+        progress: called before each operator with how many are done, how many there are, and the operator.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}; it is one of {', '.join(MODES)}")
+    operators = list(operators)
+    start = time.perf_counter()
+    results = []
+    for done, operator in enumerate(operators):
+        if progress is not None:
+            progress(done, len(operators), operator)
+        results.append(verify_operator(operator, mode))
+    return Report(results, mode, time.perf_counter() - start)
+
+
+def verify_operator(operator: Operator, mode: str = "default") -> OperatorResult:
+    """All checks of one operator. Whatever it raises is a finding."""
+    result = OperatorResult(operator.name, operator.family, operator.joined.strategy)
+    start = time.perf_counter()
+    state = gradloom.get_rng_state()
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            result.findings = explained(operator, list(_faults(operator, mode, result)))
+    finally:
+        gradloom.set_rng_state(state)
+    result.seconds = time.perf_counter() - start
+    return result
+
+
+def cases(operator: Operator, seed: int = 0) -> list[Case]:
+    """The calls that are tried: those written by hand, or those that the schema gives.
+
+    Raises:
+        NoSamples: if there are none.
+    """
+    calls: Iterable[tuple[Any, Any]] = operator.samples() if operator.samples is not None else samples(operator, seed)
+    found = [Case(operator, *operator.completed(args, kwargs)) for args, kwargs in calls]
+    if not found:
+        raise NoSamples(f"the samples of `{operator.name}` are an empty list")
+    return found
+
+
+def _faults(operator: Operator, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    for seed in range(SEEDS[mode]):
+        if seed and operator.samples is not None:
+            return
+        try:
+            found = cases(operator, seed)
+        except NoSamples as error:
+            nothing = Case(operator, (), {})
+            message = f"there are no samples ({error}): give the entry a `domain:`, or samples"
+            yield Fault(nothing, "call", message, ENTRY)
+            return
+        for case in found:
+            yield from _of_case(case, mode, result)
+
+
+def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    _count(result, "call")
+    try:
+        yield from check_call(case)
+    except Exception as error:
+        yield Fault(case, "call", f"raises {said(error)}", KERNEL)
+        return
+    if case.operator.schema.kind != "functional":
+        return
+    for name, check in VALUE_CHECKS if mode != "fast" else VALUE_CHECKS[:1]:
+        _count(result, name)
+        try:
+            yield from check(case)
+        except Exception as error:
+            yield Fault(case, name, f"raises {said(error)}", ENTRY)
+    if not case.operator.differentiable:
+        return
+    for one in (case, *(_derived(case) if mode != "fast" else ())):
+        yield from _derivatives(one, mode, result)
+
+
+def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    first, second = FULL[mode]
+    try:
+        if not case.places or not any(o.requires_grad for o in case.call(*case.inputs())):
+            if case.places:
+                yield from FirstOrder(case, first).constant()
+            return
+        one = FirstOrder(case, first)
+        wrong = False
+        for fault in one.faults():
+            wrong = wrong or fault.blame != FORWARD
+            yield fault
+        for name in one.counts:
+            _count(result, name)
+        if wrong:
+            return  # the derivative of a wrong derivative says nothing more
+        two = SecondOrder(case, second)
+        yield from two.faults()
+        for name in two.counts:
+            _count(result, name)
+    except Exception as error:
+        yield Fault(case, "reverse", f"raises {said(error)}", ENTRY)
+
+
+def _derived(case: Case) -> Iterator[Case]:
+    """The call with complex numbers, if it takes them; a pointwise one with numbers and with nothing."""
+    if case.floats and all(case.read(p).dtype is gradloom.float64 for p in case.floats):
+        other = case.changed(_complex, "complex")
+        if _runs(other):
+            yield other
+    if case.operator.is_pointwise and not case.operator.is_random and case.floats:
+        try:
+            shape = np.broadcast_shapes(*(case.read(p)._array.shape for p in case.floats))
+        except ValueError:
+            return
+        if not shape or 0 in shape:
+            return
+        for label, index in (("0-dim", (0,) * len(shape)), ("zero-size", (slice(0, 0),))):
+            inputs = tuple(gradloom._operators.wrap(np.array(np.broadcast_to(case.read(p)._array, shape)[index]))
+                           for p in case.floats)
+            args, kwargs = case.with_inputs(inputs, case.floats)
+            other = Case(case.operator, tuple(args), kwargs, label)
+            if _runs(other):
+                yield other
+
+
+def _complex(tensor: Any) -> Any:
+    if not is_float(tensor):
+        return tensor
+    array = tensor._array
+    random = np.random.default_rng((11, array.size))
+    return gradloom._operators.wrap(np.asarray(array + 1j * random.uniform(0.2, 0.8, array.shape)))
+
+
+def _runs(case: Case) -> bool:
+    try:
+        case.plain()
+    except Exception:
+        return False
+    return True
+
+
+def _count(result: OperatorResult, check: str) -> None:
+    result.counts[check] = result.counts.get(check, 0) + 1

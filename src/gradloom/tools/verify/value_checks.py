@@ -1,0 +1,300 @@
+"""Values of one call: the operator against its in-place and out variants, and against itself on the same numbers in
+another layout, shape or dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import gradloom
+
+from .case import Case, is_float, tensors
+from .faults import ENTRY, KERNEL, Fault, close, said, scale
+
+NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
+# What integers become, by `type_promotion`; None where the rule says nothing or they are refused.
+PROMOTED = {"default": gradloom.int64, "int_to_float": gradloom.float32, "always_bool": gradloom.bool}
+
+
+def check_call(case: Case) -> Iterator[Fault]:
+    """A functional operator writes to none of its arguments, and shares memory with those that its schema says."""
+    args, kwargs = case.detached()
+    given = [t for a in (*args, *kwargs.values()) for t in tensors(a)]
+    before = [t._array.copy() for t in given]
+    found = case.seeded(case.operator.call)(*args, **kwargs)
+    if case.operator.schema.kind != "functional":
+        return
+    for tensor, old in zip(given, before, strict=True):
+        if tensor._array.shape != old.shape or not np.array_equal(tensor._array, old, equal_nan=old.dtype.kind in "fc"):
+            yield Fault(case, "call", "the operator writes to one of its arguments", KERNEL, expected=old,
+                        found=tensor._array)
+            return
+    schema = case.operator.schema
+    free = not any(r.annotation for r in schema.returns) and "maybe_aliasing_or_mutating" not in case.operator.tags
+    if free and case.operator.joined.function.kernel is not None:
+        for output in tensors(found):
+            if any(np.shares_memory(output._array, t._array) for t in given):
+                yield Fault(case, "call", "the result shares memory with an argument, which the schema does not say",
+                            KERNEL)
+                return
+
+
+def check_variants(case: Case) -> Iterator[Fault]:
+    """The in-place and the out variant against the functional one, in value and in gradient."""
+    operator = case.operator
+    expected = case.plain()
+    if operator.has_out:
+        yield from _check_out(case, expected)
+    if operator.inplace is not None and isinstance(expected, gradloom.Tensor):
+        args, kwargs = case.detached()
+        target = args[0]
+        if target.shape != expected.shape or target.dtype is not expected.dtype:
+            return
+        before = target._version
+        try:
+            result = case.seeded(operator.inplace)(*args, **kwargs)
+        except Exception as error:
+            yield Fault(case, "variants", f"the in-place variant raises {said(error)}", ENTRY)
+            return
+        if result is not target or target._version <= before:
+            what = "does not return its tensor" if result is not target else "does not raise the tensor's version"
+            yield Fault(case, "variants", f"the in-place variant {what}", ENTRY)
+        yield from _equal(case, "variants", "the in-place variant", target, expected)
+        if operator.joined.strategy != "not_implemented":
+            yield from _check_inplace_gradient(case)
+
+
+def _check_out(case: Case, expected: Any) -> Iterator[Fault]:
+    several = not isinstance(expected, gradloom.Tensor)
+    wanted = tensors(expected)
+    if not wanted or (several and len(wanted) != len(expected)):
+        return
+    args, kwargs = case.detached()
+    targets = [gradloom.empty((0,), dtype=e.dtype) for e in wanted]
+    try:
+        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(targets) if several else targets[0])
+    except Exception as error:
+        yield Fault(case, "variants", f"the out variant raises {said(error)}", ENTRY)
+        return
+    for target, want in zip(targets, wanted, strict=True):
+        yield from _equal(case, "variants", "the out variant", target, want)
+
+
+def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
+    inplace = case.seeded(case.operator.inplace)
+    inputs = case.inputs()
+    if not inputs or (case.places[0].name, case.places[0].index) != (case.names[0], None):
+        return
+    plain = case.call(*inputs)
+    if not plain or not plain[0].requires_grad:
+        return
+    cotangent = gradloom.ones_like(plain[0])
+    try:
+        want = gradloom.autograd.grad(plain[0], inputs, cotangent, allow_unused=True)
+    except Exception:
+        return  # the checks of derivatives tell
+    fresh = case.inputs()
+    args, kwargs = case.with_inputs(fresh)
+    try:
+        written = inplace(args[0].clone(), *args[1:], **kwargs)
+        found = gradloom.autograd.grad(written, fresh, cotangent, allow_unused=True)
+    except Exception as error:
+        yield Fault(case, "variants", f"the gradient of the in-place variant raises {said(error)}", ENTRY)
+        return
+    for place, a, b in zip(case.places, want, found, strict=True):
+        if a is not None and b is None:
+            yield Fault(case, "variants", f"the in-place variant has no gradient for `{place}`", ENTRY, place)
+        elif a is not None:
+            yield from _equal(case, "variants", f"in the gradient of `{place}`, the in-place variant", b, a)
+
+
+def _equal(case: Case, check: str, what: str, found: Any, expected: Any, rtol: float = 1e-7) -> Iterator[Fault]:
+    a, b = found.detach()._array, expected.detach()._array
+    if a.shape != b.shape or found.dtype is not expected.dtype:
+        message = (f"{what} gives {found.dtype} {list(found.shape)}, the operator {expected.dtype} "
+                   f"{list(expected.shape)}")
+        yield Fault(case, check, message, ENTRY)
+    elif not close(_comparable(a), _comparable(b), rtol, 1e-12 * scale(_comparable(b))):
+        yield Fault(case, check, f"{what} gives other values", ENTRY, expected=b, found=a)
+
+
+def _comparable(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype.kind in "Vbiu" else array
+
+
+def sees_memory(case: Case) -> bool:
+    """Whether the result depends on how arguments lie in memory: an operator that is given strides, or a dtype to see
+    the memory as."""
+    names = {a.name for a in case.operator.schema.inputs}
+    return {"size", "stride"} <= names or "changes_dtype" in case.operator.tags
+
+
+def check_layout(case: Case) -> Iterator[Fault]:
+    """The same numbers, spread out in memory and in another order of dimensions, give the same."""
+    if is_undetermined(case) or sees_memory(case) or not case.floats:
+        return
+    other = case.changed(_strided, "not contiguous")
+    expected = tensors(case.plain())
+    try:
+        found = tensors(other.plain())
+    except Exception as error:
+        if case.operator.schema.is_view:
+            return  # a view of such memory need not exist
+        yield Fault(other, "layout", f"raises {said(error)} for tensors that are not contiguous", KERNEL)
+        return
+    for a, b in zip(found, expected, strict=True):
+        if a.dtype.is_floating_point or a.dtype.is_complex or a._array.dtype.kind in "biu":
+            for fault in _equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
+                yield fault
+                return
+
+
+def _strided(tensor: Any) -> Any:
+    """The same values in an array whose dimensions lie in the opposite order, with gaps."""
+    array = tensor._array
+    if array.ndim == 0:
+        return tensor
+    wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0]
+    spread = wide.T
+    spread[...] = array
+    return gradloom._operators.wrap(spread)
+
+
+def check_broadcast(case: Case) -> Iterator[Fault]:
+    """A pointwise operator gives for broadcast arguments what it gives for expanded ones."""
+    if not case.operator.is_pointwise or case.operator.is_random or len(case.floats) < 2:
+        return
+    values = [case.read(p)._array for p in case.floats]
+    try:
+        shape = np.broadcast_shapes(*(v.shape for v in values))
+    except ValueError:
+        return
+    if not shape or 0 in shape:
+        return
+    for position, place in enumerate(case.floats):
+        if case.operator.schema.kind == "inplace" and position == 0:
+            continue
+        small = [np.broadcast_to(v, shape).copy() for v in values]
+        small[position] = small[position][:1]
+        large = [np.broadcast_to(v, shape).copy() for v in small]
+        both = []
+        for arrays in (small, large):
+            inputs = tuple(gradloom._operators.wrap(a) for a in arrays)
+            args, kwargs = case.with_inputs(inputs, case.floats)
+            both.append(Case(case.operator, tuple(args), kwargs, f"`{place}` broadcast"))
+        try:
+            expected = tensors(both[1].plain())
+        except Exception:
+            return  # other arguments do not broadcast
+        try:
+            found = tensors(both[0].plain())
+        except Exception as error:
+            yield Fault(both[0], "broadcast", f"raises {said(error)} where `{place}` is broadcast", KERNEL)
+            return
+        for a, b in zip(found, expected, strict=True):
+            yield from _equal(both[0], "broadcast", f"a call with `{place}` broadcast", a, b)
+
+
+def narrowed(case: Case) -> Case | None:
+    """The call in single precision; None where it is not all double precision."""
+    if any(case.read(p).dtype not in (gradloom.float64, gradloom.complex128) for p in case.floats) or not case.floats:
+        return None
+    if any(isinstance(v, gradloom.dtype) for _, v in case.arguments()):
+        return None
+
+    def narrow(tensor: Any) -> Any:
+        return tensor.to(NARROW[_name(tensor.dtype)]) if is_float(tensor) else tensor
+    return case.changed(narrow, "single precision")
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def _wide(tensor: Any) -> Any:
+    return {gradloom.float32: gradloom.float64, gradloom.complex64: gradloom.complex128}.get(tensor.dtype, tensor.dtype)
+
+
+def is_undetermined(case: Case) -> bool:
+    """Whether two calls may give different values."""
+    return case.operator.is_random or "nondeterministic_bitwise" in case.operator.tags
+
+
+def check_single(case: Case) -> Iterator[Fault]:
+    """Single precision gives single precision, and the same but for rounding; gradients too."""
+    single = narrowed(case)
+    if single is None or is_undetermined(case) or sees_memory(case):
+        return
+    # the numbers that single precision can hold, in double precision
+    expected = tensors(single.changed(lambda t: t.to(_wide(t)), "").plain())
+    try:
+        found = tensors(single.plain())
+    except Exception as error:
+        yield Fault(single, "dtypes", f"raises {said(error)} in single precision", KERNEL)
+        return
+    smooth = not case.operator.differentiable or any(o.requires_grad for o in case.call(*case.inputs()))
+    for a, b in zip(found, expected, strict=False):
+        narrow = NARROW.get(_name(b.dtype), b.dtype)
+        if a.dtype is not narrow and case.operator.joined.function.kernel is not None:
+            yield Fault(single, "dtypes", f"single precision gives {a.dtype}, double {b.dtype}", KERNEL)
+            return
+        if is_float(b) and (smooth or case.operator.is_pointwise) and not _near(a._array, b._array):
+            yield Fault(single, "dtypes", "single precision gives other values", KERNEL, expected=b._array,
+                        found=a._array)
+            return
+    yield from _check_single_gradient(case, single)
+
+
+def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
+    if not case.operator.differentiable or not case.places:
+        return
+    gradients = []
+    for one in (case, single):
+        inputs = one.inputs()
+        outputs = [o for o in one.call(*inputs) if o.requires_grad]
+        if not outputs:
+            return
+        try:
+            found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs],
+                                           allow_unused=True)
+        except Exception:
+            return  # the checks of derivatives tell
+        gradients.append((inputs, found))
+    (_, expected), (inputs, found) = gradients
+    for place, x, a, b in zip(case.places, inputs, found, expected, strict=True):
+        if a is None or b is None:
+            continue
+        if a.dtype is not x.dtype:
+            yield Fault(single, "dtypes", f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}", ENTRY,
+                        place)
+        elif not _near(a._array, b._array):
+            yield Fault(single, "dtypes", f"single precision gives another gradient of `{place}`", ENTRY, place,
+                        expected=b._array, found=a._array)
+
+
+def _near(single: np.ndarray, double: np.ndarray) -> bool:
+    return close(single.astype(double.dtype), double, 2e-3, 2e-4 * scale(double))
+
+
+def check_integers(case: Case) -> Iterator[Fault]:
+    """The result of integers has the dtype that `type_promotion` says."""
+    wanted = PROMOTED.get(case.operator.joined.function.type_promotion or "")
+    given = [a for a in case.operator.schema.inputs if a.type.is_tensor]
+    numbers = [v for _, v in case.arguments() if isinstance(v, (float, complex))]
+    if wanted is None or not case.operator.is_pointwise or len(case.floats) != len(given) or numbers:
+        return
+    if any(a.type.base.name in ("str", "ScalarType") for a in case.operator.schema.inputs):
+        return  # a mode that decides
+
+    def whole(tensor: Any) -> Any:
+        return gradloom.ones_like(tensor, dtype=gradloom.int64) if is_float(tensor) else tensor
+    integers = case.changed(whole, "integers")
+    try:
+        found = integers.plain()
+    except Exception:
+        return  # it does not take integers
+    if isinstance(found, gradloom.Tensor) and found.dtype is not wanted:
+        rule = case.operator.joined.function.type_promotion
+        yield Fault(integers, "dtypes", f"integers give {found.dtype}; `type_promotion: {rule}` says {wanted}", KERNEL)
