@@ -1,0 +1,166 @@
+"""Jacobians of a function at a point, by finite differences, by reverse mode and by forward mode: what gradcheck
+compares; see its Note [What is compared].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .. import _operators
+from . import grad
+
+__all__ = ["GradcheckError", "Jacobians", "as_tuple", "is_differentiable"]
+
+
+class GradcheckError(RuntimeError):
+    """A derivative is wrong, or gradcheck was given something that it cannot check."""
+
+
+def as_tuple(value) -> tuple:
+    if isinstance(value, _operators.Tensor):
+        return (value,)
+    return tuple(value) if isinstance(value, Iterable) else (value,)
+
+
+def is_differentiable(value) -> bool:
+    return isinstance(value, _operators.Tensor) and value._array.dtype.kind in "fcV" and value.requires_grad
+
+
+class Jacobians:
+    """A function and its inputs.
+
+    Attributes:
+        positions: the inputs that are differentiated with respect to.
+        kept: of the floating outputs, those that depend on them.
+    """
+
+    def __init__(self, func, inputs, eps):
+        self.func, self.inputs, self.eps = func, inputs, eps
+        self.kept: list[int] | None = None
+        self.positions = [i for i, x in enumerate(inputs) if is_differentiable(x)]
+        if not self.positions:
+            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them "
+                             "have requires_grad=True.")
+        for i in self.positions:
+            self._check_input(i, inputs[i])
+        self.random = np.random.default_rng(0)
+
+    def _check_input(self, i, x):
+        if x._array.dtype not in (np.float64, np.complex128):
+            import warnings
+            warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
+                          "check will likely fail if all the inputs are not of double precision floating point or "
+                          "complex. ", stacklevel=4)
+        array = x._array
+        if array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+            raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that "
+                               "are non-overlapping to be able to compute the numerical gradients correctly. You "
+                               "should call .contiguous on the input before passing it to gradcheck.")
+
+    def outputs(self) -> list:
+        """The differentiable outputs, with their history."""
+        return [o for o in as_tuple(self.func(*self.inputs)) if is_differentiable(o)]
+
+    def values(self) -> list[np.ndarray]:
+        """The arrays of the outputs that may be differentiable, copied."""
+        found = [o for o in as_tuple(self.func(*self.inputs)) if isinstance(o, _operators.Tensor)]
+        return [np.array(o._array) for o in found if o._array.dtype.kind in "fcV"]
+
+    def unit(self, array):
+        v = self.random.standard_normal(array.shape)
+        if array.dtype.kind == "c":
+            v = v + 1j * self.random.standard_normal(array.shape)
+        norm = np.linalg.norm(v)
+        return (v / norm if norm else v).astype(array.dtype)
+
+    # --- numerical ------------------------------------------------------------------------------------------------
+
+    def step(self, array, direction, index=None):
+        """Central difference of all outputs along a direction of an input."""
+        before = array.copy() if index is None else array[index]
+        at = ... if index is None else index
+        array[at] = before + self.eps * direction
+        plus = self.values()
+        array[at] = before - self.eps * direction
+        minus = self.values()
+        array[at] = before
+        return [(p - m) / (2 * self.eps) for p, m in zip(plus, minus, strict=True)]
+
+    def columns(self, i, x):
+        """For each element of input `i`, and each of its axes if complex, the derivatives of all outputs."""
+        array = x._array
+        axes = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+        for index in np.ndindex(array.shape):
+            for axis in axes:
+                found = self.step(array, axis, index)
+                yield [found[k] for k in self.kept] if self.kept is not None else found
+
+    def numerical_jacobian(self, i, x, outputs):
+        """Jacobians [input, output] for the real and the imaginary part of each output."""
+        array = x._array
+        complex_input = array.dtype.kind == "c"
+        size = array.size
+        found = [np.zeros((2, size, o._array.size), np.complex128 if complex_input else np.float64) for o in outputs]
+        for position, column in enumerate(self.columns(i, x)):
+            row, factor = (position // 2, (1.0, 1j)[position % 2]) if complex_input else (position, 1.0)
+            for jacobian, c in zip(found, column, strict=True):
+                jacobian[0, row] += factor * c.real.reshape(-1)
+                jacobian[1, row] += factor * c.imag.reshape(-1)
+        return found
+
+    # --- analytical -------------------------------------------------------------------------------------------------
+
+    def vjp(self, outputs, k, cotangent):
+        """Gradients of all checked inputs for one cotangent of output `k`; zeros where there is none."""
+        xs = [self.inputs[i] for i in self.positions]
+        found = grad(outputs[k], xs, _operators.wrap(cotangent), retain_graph=True, allow_unused=True)
+        for x, g in zip(xs, found, strict=True):
+            if g is not None and g._array.shape != x._array.shape:
+                raise GradcheckError(f"grad has shape {list(g.shape)}, its input {list(x.shape)}")
+        return [np.zeros(x._array.shape, x._array.dtype) if g is None else g._array
+                for x, g in zip(xs, found, strict=True)]
+
+    def backward_jacobians(self, outputs, k):
+        """Per input, the Jacobian [part, input, output] of output `k` by reverse mode."""
+        array = outputs[k]._array
+        parts = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+        rows = [np.zeros((2, self.inputs[i]._array.size, array.size), self.inputs[i]._array.dtype)
+                for i in self.positions]
+        for part, unit in enumerate(parts):
+            for m in range(array.size):
+                cotangent = np.zeros(array.size, array.dtype)
+                cotangent[m] = unit
+                for jacobian, g in zip(rows, self.vjp(outputs, k, cotangent.reshape(array.shape)), strict=True):
+                    jacobian[part, :, m] = g.reshape(-1)
+        return rows
+
+    def jvp(self, i, tangent):
+        """Tangents of the differentiable outputs for a tangent of input `i`; zeros where there is none."""
+        from . import forward_ad
+
+        with forward_ad.dual_level():
+            inputs = list(self.inputs)
+            inputs[i] = forward_ad.make_dual(inputs[i].detach().requires_grad_(), _operators.wrap(tangent))
+            found = [o for o in as_tuple(self.func(*inputs)) if isinstance(o, _operators.Tensor)
+                     and o._array.dtype.kind in "fcV"]
+            return [np.zeros(found[k]._array.shape, found[k]._array.dtype) if found[k]._tangent is None
+                    else np.array(found[k]._tangent._array) for k in self.kept]
+
+    def forward_jacobians(self, i, x):
+        """Jacobians of all outputs with respect to input `i`, by forward mode."""
+        array = x._array
+        axes = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+        found = None
+        for row in range(array.size):
+            for axis in axes:
+                tangent = np.zeros(array.size, array.dtype)
+                tangent[row] = axis
+                columns = self.jvp(i, tangent.reshape(array.shape))
+                if found is None:
+                    found = [np.zeros((2, array.size, c.size), array.dtype) for c in columns]
+                for jacobian, c in zip(found, columns, strict=True):
+                    jacobian[0, row] += axis * c.real.reshape(-1)
+                    jacobian[1, row] += axis * c.imag.reshape(-1)
+        return found
