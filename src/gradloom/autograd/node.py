@@ -48,6 +48,9 @@ class NodeHooks:
         self.trace = None
 
 
+_Slot = type(NodeHooks.pre)
+
+
 class Node:
     """Base of all nodes of the backward graph."""
 
@@ -68,7 +71,8 @@ class Node:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self):
-        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields")]
+        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields")
+               and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
     def apply(self, grads):
@@ -129,11 +133,24 @@ class Node:
         return _register(self.ensure_hooks().pre, fn)
 
     def __call__(self, *grads):
-        """Run this node by hand on gradients of its outputs.
+        """Run this node by hand on gradients of its outputs, without its hooks.
+
+        Args:
+            grads: a Tensor, or None for an undefined gradient, for each output of the forward operator.
 
         Returns:
-            The gradient of its input, or a tuple of them when there are several.
+            The gradient of its input, or a tuple of them unless there is one.
+
+        Raises:
+            TypeError: if the number of gradients differs, or one is no Tensor.
         """
+        wanted = len(self.input_metadata) // 2
+        if len(grads) != wanted:
+            raise TypeError(f"expected {wanted} arguments, got {len(grads)} instead: {self.name()} takes a gradient "
+                            "for each output")
+        for i, grad in enumerate(grads):
+            if grad is not None and not isinstance(grad, _operators.Tensor):
+                raise TypeError(f"argument {i} is not a Variable: expected a Tensor or None, got {type(grad).__name__}")
         out = self.apply(list(grads))
         return out[0] if len(out) == 1 else tuple(out)
 
