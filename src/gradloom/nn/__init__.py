@@ -1,9 +1,35 @@
 """Neural networks: modules, their parameters, initialisation, and the functions they are made of."""
 
-from gradloom.nn import functional, init, modules, parameter, utils
-from gradloom.nn.modules import *  # noqa: F403
-from gradloom.nn.parameter import Buffer, Parameter
+from typing import TYPE_CHECKING
 
-__all__ = sorted(  # noqa: PLE0605
-    [*modules.__all__, "Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils"]
+from gradloom.nn import (
+    functional as functional,
+    init as init,
+    modules as modules,
+    parameter as parameter,
+    utils as utils,
 )
+from gradloom.nn.modules.module import Module as Module
+from gradloom.nn.parameter import Buffer as Buffer, Parameter as Parameter
+
+if TYPE_CHECKING:  # type checkers read the lists of names that the families have, but no expression for all of them
+    from gradloom.nn.modules.activation import *
+    from gradloom.nn.modules.batchnorm import *
+    from gradloom.nn.modules.container import *
+    from gradloom.nn.modules.conv import *
+    from gradloom.nn.modules.distance import *
+    from gradloom.nn.modules.dropout import *
+    from gradloom.nn.modules.flatten import *
+    from gradloom.nn.modules.linear import *
+    from gradloom.nn.modules.loss import *
+    from gradloom.nn.modules.normalization import *
+    from gradloom.nn.modules.padding import *
+    from gradloom.nn.modules.pooling import *
+    from gradloom.nn.modules.resampling import *
+    from gradloom.nn.modules.sparse import *
+else:
+    from gradloom.nn.modules import *
+
+    __all__ = sorted(  # noqa: PLE0605
+        [*modules.__all__, "Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils"]
+    )

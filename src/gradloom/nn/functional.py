@@ -7,15 +7,17 @@ arguments) is a Python function of one of the families in `gradloom/nn/_function
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn._functional import activation, indexing, loss, norm, pool, random, shape
 from gradloom.nn._functional import operators as _ops
-from gradloom.nn._functional.activation import *  # noqa: F403
-from gradloom.nn._functional.indexing import *  # noqa: F403
-from gradloom.nn._functional.loss import *  # noqa: F403
-from gradloom.nn._functional.norm import *  # noqa: F403
-from gradloom.nn._functional.pool import *  # noqa: F403
-from gradloom.nn._functional.random import *  # noqa: F403
-from gradloom.nn._functional.shape import *  # noqa: F403
+from gradloom.nn._functional.activation import *
+from gradloom.nn._functional.indexing import *
+from gradloom.nn._functional.loss import *
+from gradloom.nn._functional.norm import *
+from gradloom.nn._functional.pool import *
+from gradloom.nn._functional.random import *
+from gradloom.nn._functional.shape import *
 
 # Operators under the names they have here, where the two differ.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
@@ -61,17 +63,57 @@ _WRITTEN_HERE = tuple(
     name for family in (activation, indexing, loss, norm, pool, random, shape) for name in family.__all__
 )
 
-__all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
+if TYPE_CHECKING:  # what __getattr__ finds
+    from gradloom._stubs.operators import (
+        adaptive_avg_pool1d as adaptive_avg_pool1d,
+        avg_pool1d as avg_pool1d,
+        avg_pool2d as avg_pool2d,
+        avg_pool3d as avg_pool3d,
+        bilinear as bilinear,
+        celu_ as celu_,
+        channel_shuffle as channel_shuffle,
+        conv1d as conv1d,
+        conv2d as conv2d,
+        conv3d as conv3d,
+        conv_tbc as conv_tbc,
+        conv_transpose1d as conv_transpose1d,
+        conv_transpose2d as conv_transpose2d,
+        conv_transpose3d as conv_transpose3d,
+        cosine_similarity as cosine_similarity,
+        elu_ as elu_,
+        gelu as gelu,
+        hardshrink as hardshrink,
+        hardtanh_ as hardtanh_,
+        leaky_relu_ as leaky_relu_,
+        linear as linear,
+        log_sigmoid as _log_sigmoid,
+        native_channel_shuffle as native_channel_shuffle,
+        one_hot as one_hot,
+        pairwise_distance as pairwise_distance,
+        pdist as pdist,
+        pixel_shuffle as pixel_shuffle,
+        pixel_unshuffle as pixel_unshuffle,
+        prelu as prelu,
+        relu_ as relu_,
+        rrelu_ as rrelu_,
+        scaled_dot_product_attention as scaled_dot_product_attention,
+        selu_ as selu_,
+        softplus as softplus,
+        softshrink as softshrink,
+        threshold_ as threshold_,
+    )
+    logsigmoid = _log_sigmoid
+else:
+    __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
+
+    def __getattr__(name):
+        # Late bound, so that this module can be imported before the operators are, and found once: kept as an
+        # attribute.
+        if name not in _OPERATORS:
+            raise AttributeError(f"module 'gradloom.nn.functional' has no attribute '{name}'")
+        found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))
+        return found
 
 
-def __getattr__(name):
-    # Late bound, so that this module can be imported before the operators are, and found once: kept as an
-    # attribute.
-    if name not in _OPERATORS:
-        raise AttributeError(f"module 'gradloom.nn.functional' has no attribute '{name}'")
-    found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))
-    return found
-
-
-def __dir__():
-    return list(__all__)
+def __dir__() -> list[str]:
+    return list(_OPERATORS + _WRITTEN_HERE)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.types import DType
 
 __all__ = [
     "celu",
@@ -33,98 +38,98 @@ __all__ = [
 ]
 
 
-def relu(input, inplace: bool = False):
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0), element by element."""
     return ops.relu_(input) if inplace else ops.relu(input)
 
 
-def relu6(input, inplace: bool = False):
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(input, 0), 6), element by element."""
     return ops.relu6_(input) if inplace else ops.relu6(input)
 
 
-def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` clipped to [min_val, max_val]; ValueError when the bounds are in the wrong order."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return ops.hardtanh_(input, min_val, max_val) if inplace else ops.hardtanh(input, min_val, max_val)
 
 
-def threshold(input, threshold: float, value: float, inplace: bool = False):
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`input` where it exceeds `threshold`, `value` elsewhere."""
     return ops.threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
-def elu(input, alpha: float = 1.0, inplace: bool = False):
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x for x > 0, alpha * (exp(x) - 1) elsewhere."""
     return ops.elu_(input, alpha) if inplace else ops.elu(input, alpha)
 
 
-def selu(input, inplace: bool = False):
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The self-normalising ELU of Klambauer et al. 2017."""
     return ops.selu_(input) if inplace else ops.selu(input)
 
 
-def celu(input, alpha: float = 1.0, inplace: bool = False):
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
     return ops.celu_(input, alpha) if inplace else ops.celu(input, alpha)
 
 
-def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x for x > 0, negative_slope * x elsewhere."""
     return ops.leaky_relu_(input, negative_slope) if inplace else ops.leaky_relu(input, negative_slope)
 
 
 def rrelu(
-    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
-):
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean otherwise."""
     return (ops.rrelu_ if inplace else ops.rrelu)(input, lower, upper, training)
 
 
-def glu(input, dim: int = -1):
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b) for the halves a, b of `input` along `dim`; RuntimeError for a scalar or an odd size."""
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     return ops.glu(input, dim)
 
 
-def silu(input, inplace: bool = False):
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x)."""
     return ops.silu_(input) if inplace else ops.silu(input)
 
 
-def mish(input, inplace: bool = False):
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x))."""
     return ops.mish_(input) if inplace else ops.mish(input)
 
 
-def hardsigmoid(input, inplace: bool = False):
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """clip(x / 6 + 1 / 2, 0, 1)."""
     return ops.hardsigmoid_(input) if inplace else ops.hardsigmoid(input)
 
 
-def hardswish(input, inplace: bool = False):
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * clip(x / 6 + 1 / 2, 0, 1)."""
     return ops.hardswish_(input) if inplace else ops.hardswish(input)
 
 
-def tanh(input):
+def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
     return input.tanh()
 
 
-def sigmoid(input):
+def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     return input.sigmoid()
 
 
-def tanhshrink(input):
+def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
     return input - input.tanh()
 
 
-def softsign(input):
+def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
     return input / (input.abs() + 1)
 
@@ -139,28 +144,28 @@ def _softmax_dim(name, ndim):
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`; with `dtype`, computed and returned in that type."""
     if dim is None:
         dim = _softmax_dim("softmax", input.dim())
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
-def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """The softmax of -input."""
     if dim is None:
         dim = _softmax_dim("softmin", input.dim())
     return softmax(-input, dim, dtype=dtype)
 
 
-def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """x - log(sum(exp(x))) along `dim`; with `dtype`, computed and returned in that type."""
     if dim is None:
         dim = _softmax_dim("log_softmax", input.dim())
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
 
-def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the Gumbel-softmax distribution of temperature `tau` (Jang et al. 2017).
 
     With `hard` it is one-hot, with the gradient of the soft sample.

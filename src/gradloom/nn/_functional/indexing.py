@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
 
 __all__ = ["embedding", "embedding_bag"]
 
@@ -20,14 +25,14 @@ def _padding_row(padding_idx, rows):
 
 
 def embedding(
-    input,
-    weight,
+    input: Tensor,
+    weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-):
+) -> Tensor:
     """The rows of `weight` (rows, features) at the indices `input`, of any shape.
 
     The result appends `features`.
@@ -47,18 +52,18 @@ def embedding(
 
 
 def embedding_bag(
-    input,
-    weight,
-    offsets=None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
     max_norm: float | None = None,
     norm_type: float = 2,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
-    per_sample_weights=None,
+    per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-):
+) -> Tensor:
     """Sums, means or maxima of bags of rows of `weight`, without the rows in between.
 
     `input` is (bags, length), or flat with `offsets` telling where each bag begins. `per_sample_weights`, of

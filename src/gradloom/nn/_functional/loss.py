@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "binary_cross_entropy",
@@ -71,14 +79,14 @@ def _weighted_mean(loss, weight, reduction):
 
 
 def nll_loss(
-    input,
-    target,
-    weight=None,
-    size_average=None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce=None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-):
+) -> Tensor:
     """Negative log likelihood: -weight[target] * input at each target class.
 
     Args:
@@ -92,32 +100,32 @@ def nll_loss(
 
 
 def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce=None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-):
+) -> Tensor:
     """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...)."""
     number = resolve(reduction, size_average, reduce)
     return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
 
 def linear_cross_entropy(
-    input,
-    linear_weight,
-    target,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias=None,
-    weight=None,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options=None,
-):
+    options: Any = None,
+) -> Tensor:
     """The cross entropy of a linear layer's outputs.
 
     Args:
@@ -156,7 +164,8 @@ def _check_linear_cross_entropy(input, weight, bias):
         raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(bias.shape)}")
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target) ** 2."""
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
@@ -165,7 +174,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "me
     return _weighted_mean(ops.mse_loss(input, target, 0), weight, reduction)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|."""
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
@@ -174,7 +184,8 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mea
     return _weighted_mean(ops.l1_loss(input, target, 0), weight, reduction)
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0):
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere."""
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
@@ -184,7 +195,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str
     )
 
 
-def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None):
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:
     """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere."""
     input, target = _same_shape(input, target)
     if weight is None:
@@ -192,7 +204,8 @@ def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weigh
     return _reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """-(t * log(x) + (1 - t) * log(1 - x)).
 
     The logarithms are clipped at -100. ValueError for unequal shapes.
@@ -209,8 +222,14 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
 
 def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """`binary_cross_entropy` of sigmoid(input), computed stably; `pos_weight` weighs the positive targets."""
     number = resolve(reduction, size_average, reduce)
     if target.shape != input.shape:
@@ -218,7 +237,8 @@ def binary_cross_entropy_with_logits(
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean", log_target: bool = False):
+def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+           reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input): `input` holds log-probabilities, and `target` too with `log_target`.
 
     The reduction may also be "batchmean", the sum divided by the size of the first dimension.
@@ -238,15 +258,15 @@ def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean
 
 
 def poisson_nll_loss(
-    input,
-    target,
+    input: Tensor,
+    target: Tensor,
     log_input: bool = True,
     full: bool = False,
-    size_average=None,
+    size_average: bool | None = None,
     eps: float = 1e-8,
-    reduce=None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-):
+) -> Tensor:
     """exp(x) - t * x with `log_input`, x - t * log(x + eps) without; `full` adds Stirling's term."""
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
@@ -258,7 +278,8 @@ def _is_one_where_different(shape, other):
     return len(shape) == len(other) and [a for a, b in zip(shape, other, strict=True) if a != b] == [1]
 
 
-def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
+                      reduction: str = "mean") -> Tensor:
     """(log(var) + (input - target) ** 2 / var) / 2; `full` adds log(2 pi) / 2.
 
     Args:
@@ -288,16 +309,27 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6,
 
 
 def hinge_embedding_loss(
-    input, target, margin: float = 1.0, size_average=None, reduce=None, reduction: str = "mean"
-):
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """x for the target 1, max(0, margin - x) for -1."""
     number = resolve(reduction, size_average, reduce)
     return ops.hinge_embedding_loss(input, target, margin, number)
 
 
 def margin_ranking_loss(
-    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
-):
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions."""
     number = resolve(reduction, size_average, reduce)
     _require_same_dim("margin_ranking_loss", input1=input1, input2=input2, target=target)
@@ -311,23 +343,29 @@ def _require_same_dim(what, **tensors):
 
 
 def cosine_embedding_loss(
-    input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
-):
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1."""
     number = resolve(reduction, size_average, reduce)
     return ops.cosine_embedding_loss(input1, input2, target, margin, number)
 
 
 def multi_margin_loss(
-    input,
-    target,
+    input: Tensor,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight=None,
-    size_average=None,
-    reduce=None,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-):
+) -> Tensor:
     """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
     number = resolve(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -337,19 +375,26 @@ def multi_margin_loss(
     return ops.multi_margin_loss(input, target, p, margin, weight, number)
 
 
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:
     """The margin loss of several labels per sample: `target` lists their indices, ended by -1."""
     return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
 
 
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
     return ops.soft_margin_loss(input, target, resolve(reduction, size_average, reduce))
 
 
 def multilabel_soft_margin_loss(
-    input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes."""
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
@@ -361,17 +406,17 @@ def multilabel_soft_margin_loss(
 
 
 def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average=None,
-    reduce=None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-):
+) -> Tensor:
     """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016)."""
     number = resolve(reduction, size_average, reduce)
     _require_margin(margin)
@@ -384,15 +429,15 @@ def _require_margin(margin):
 
 
 def triplet_margin_with_distance_loss(
-    anchor,
-    positive,
-    negative,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
-    distance_function=None,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-):
+) -> Tensor:
     """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default."""
     _require_margin(margin)
     get_enum(reduction)
@@ -405,14 +450,14 @@ def triplet_margin_with_distance_loss(
 
 
 def ctc_loss(
-    log_probs,
-    targets,
-    input_lengths,
-    target_lengths,
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | IntList,
+    target_lengths: Tensor | IntList,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
-):
+) -> Tensor:
     """Connectionist temporal classification (Graves et al. 2006) of log_probs (time, batch, classes)."""
     return ops.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity

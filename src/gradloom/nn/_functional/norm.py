@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "batch_norm",
@@ -16,15 +22,15 @@ __all__ = [
 
 
 def batch_norm(
-    input,
-    running_mean,
-    running_var,
-    weight=None,
-    bias=None,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-):
+) -> Tensor:
     """Normalise each channel of (batch, channels, *) by the batch's statistics or the running ones.
 
     Args:
@@ -46,15 +52,15 @@ def batch_norm(
 
 
 def instance_norm(
-    input,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-):
+) -> Tensor:
     """Normalise each channel of each sample of (batch, channels, *) by its own statistics.
 
     Raises ValueError when there is a single spatial element to take statistics of.
@@ -72,7 +78,8 @@ def instance_norm(
     )
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
+def layer_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
     """Normalise over the last dimensions, whose sizes `normalized_shape` are.
 
     Weight and bias have that shape.
@@ -80,7 +87,8 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
 
-def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
+def rms_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = None,
+             eps: float | None = None) -> Tensor:
     """Divide by the root mean square over the last dimensions.
 
     `eps` defaults to the dtype's machine epsilon.
@@ -88,7 +96,8 @@ def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
-def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5):
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
     """Normalise each of `num_groups` groups of channels of each sample by its own statistics.
 
     Raises RuntimeError for an input without channels and ValueError when a group has a single value.
@@ -105,7 +114,7 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
     return ops.group_norm(input, num_groups, weight, bias, eps, True)
 
 
-def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divide by (k + alpha * mean of squares over `size` adjacent channels) ** beta (Krizhevsky 2012)."""
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
@@ -118,7 +127,8 @@ def local_response_norm(input, size: int, alpha: float = 1e-4, beta: float = 0.7
     return input / mean.mul(alpha).add(k).pow(beta)
 
 
-def normalize(input, p: float = 2.0, dim=1, eps: float = 1e-12, out=None):
+def normalize(input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float = 1e-12,
+              out: Tensor | None = None) -> Tensor:
     """input / max(its p-norm along `dim`, eps)."""
     norm = ops.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / norm if out is None else ops.div(input, norm, out=out)

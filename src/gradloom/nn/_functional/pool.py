@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import gradloom as gl
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -33,45 +41,87 @@ __all__ = [
 ]
 
 
+@overload
 def max_pool1d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def max_pool1d(
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, length); with `return_indices` also where they are."""
     stride = () if stride is None else stride
     pool = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@overload
 def max_pool2d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def max_pool2d(
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are."""
     stride = () if stride is None else stride
     pool = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@overload
 def max_pool3d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def max_pool3d(
+    input: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0,
+    dilation: int | IntList = 1, ceil_mode: bool = False, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over windows of (batch, channels, depth, height, width).
 
     With `return_indices` also where they are.
@@ -82,40 +132,40 @@ def max_pool3d(
 
 
 def max_pool1d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> tuple[Tensor, Tensor]:
     """`max_pool1d` with the indices, whatever `return_indices` says."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> tuple[Tensor, Tensor]:
     """`max_pool2d` with the indices, whatever `return_indices` says."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
+    input: Tensor,
+    kernel_size: int | IntList,
+    stride: int | IntList | None = None,
+    padding: int | IntList = 0,
+    dilation: int | IntList = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-):
+) -> tuple[Tensor, Tensor]:
     """`max_pool3d` with the indices, whatever `return_indices` says."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
@@ -139,13 +189,39 @@ def _output_size(input, output_size, count):
     )
 
 
-def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: int | None | Sequence[int | None], *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int | None | Sequence[int | None],
+                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says; with `return_indices` also where they are."""
     both = ops.adaptive_max_pool1d(input, output_size)
     return both if return_indices else both[0]
 
 
-def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: int | None | Sequence[int | None], *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: int | None | Sequence[int | None],
+                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
@@ -154,7 +230,20 @@ def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
     return both if return_indices else both[0]
 
 
-def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: int | None | Sequence[int | None], return_indices: Literal[False] = False
+) -> Tensor: ...
+
+
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: int | None | Sequence[int | None], *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: int | None | Sequence[int | None],
+                        return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
@@ -163,27 +252,30 @@ def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
     return both if return_indices else both[0]
 
 
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices: bool = False):
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d` with the indices."""
     return adaptive_max_pool1d(input, output_size, True)
 
 
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices: bool = False):
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool2d` with the indices."""
     return adaptive_max_pool2d(input, output_size, True)
 
 
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices: bool = False):
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool3d` with the indices."""
     return adaptive_max_pool3d(input, output_size, True)
 
 
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
     """Means over as many windows as `output_size` says; None keeps that dimension's size."""
     return ops.adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
     """Means over as many windows as `output_size` says; None keeps that dimension's size."""
     return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
@@ -199,17 +291,20 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
+              ceil_mode: bool = False) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, ops.avg_pool1d)
 
 
-def lp_pool2d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
+              ceil_mode: bool = False) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, ops.avg_pool2d)
 
 
-def lp_pool3d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
+              ceil_mode: bool = False) -> Tensor:
     """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
 
@@ -229,13 +324,13 @@ def _fractional(input, kernel_size, output_size, output_ratio, samples, dims, po
 
 
 def fractional_max_pool2d_with_indices(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
-    _random_samples=None,
-):
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d
@@ -243,27 +338,43 @@ def fractional_max_pool2d_with_indices(
 
 
 def fractional_max_pool3d_with_indices(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
-    _random_samples=None,
-):
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d
     )
 
 
+@overload
 def fractional_max_pool2d(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
+    input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: Literal[False] = False,
+    _random_samples: Tensor | None = None
+) -> Tensor: ...
+
+
+@overload
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None, *, return_indices: Literal[True],
+    _random_samples: Tensor | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
-    _random_samples=None,
-):
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
     both = fractional_max_pool2d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
@@ -271,14 +382,30 @@ def fractional_max_pool2d(
     return both if return_indices else both[0]
 
 
+@overload
 def fractional_max_pool3d(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
+    input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: Literal[False] = False,
+    _random_samples: Tensor | None = None
+) -> Tensor: ...
+
+
+@overload
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: int | IntList, output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None, *, return_indices: Literal[True],
+    _random_samples: Tensor | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: int | IntList,
+    output_size: int | IntList | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
-    _random_samples=None,
-):
+    _random_samples: Tensor | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
     both = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
@@ -311,7 +438,8 @@ def _unpool_size(input, kernel, stride, padding, output_size):
     return list(output_size)
 
 
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
     """The inverse of `max_pool1d` where the maxima were, zero elsewhere."""
     kernel = _tuple(kernel_size, 1)
     stride = kernel if stride is None else _tuple(stride, 1)
@@ -320,7 +448,8 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return flat.squeeze(-1)
 
 
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
     """The inverse of `max_pool2d` where the maxima were, zero elsewhere."""
     kernel = _tuple(kernel_size, 2)
     stride = kernel if stride is None else _tuple(stride, 2)
@@ -329,7 +458,8 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
     )
 
 
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
     """The inverse of `max_pool3d` where the maxima were, zero elsewhere."""
     kernel, padding = _tuple(kernel_size, 3), _tuple(padding, 3)
     stride = kernel if stride is None else _tuple(stride, 3)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
@@ -14,7 +18,7 @@ def _check(p):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, zero elements with probability `p` and scale the others by 1 / (1 - p).
 
     Raises ValueError for a probability outside [0, 1].
@@ -23,7 +27,7 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
     return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)
 
 
-def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean and variance of self-normalising networks (Klambauer et al. 2017)."""
     _check(p)
     return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)
@@ -49,14 +53,14 @@ def _channels(input, p, training, inplace, dims, name):
     return result if batched else (result.squeeze_(0) if inplace else result.squeeze(0))
 
 
-def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of (batch, channels, length) or (channels, length) with probability `p`."""
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input.")
     return _channels(input, p, training, inplace, 1, "dropout1d")
 
 
-def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of (batch, channels, height, width) with probability `p`."""
     _check(p)
     if input.dim() == 3:
@@ -70,12 +74,12 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
     return _channels(input, p, training, inplace, 2, "dropout2d")
 
 
-def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of (batch, channels, depth, height, width) with probability `p`."""
     return _channels(input, p, training, inplace, 3, "dropout3d")
 
 
-def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels."""
     _check(p)
     return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)

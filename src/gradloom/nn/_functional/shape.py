@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "affine_grid",
@@ -20,7 +27,7 @@ __all__ = [
 ]
 
 
-def pad(input, pad, mode: str = "constant", value: float | None = None):
+def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None = None) -> Tensor:
     """Pad the last dimensions by the pairs in `pad`, the last dimension's pair first; negative numbers crop.
 
     `mode` is "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular".
@@ -55,12 +62,14 @@ def _pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+def unfold(input: Tensor, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
+           stride: int | IntList = 1) -> Tensor:
     """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows)."""
     return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+def fold(input: Tensor, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
+         padding: int | IntList = 0, stride: int | IntList = 1) -> Tensor:
     """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size)."""
     sizes = (output_size, kernel_size, dilation, padding, stride)
     return ops.col2im(input, *map(_pair, sizes))
@@ -88,14 +97,14 @@ _ALIGNABLE = ("linear", "bilinear", "bicubic", "trilinear")
 
 
 def interpolate(
-    input,
-    size=None,
-    scale_factor=None,
+    input: Tensor,
+    size: int | IntList | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-):
+) -> Tensor:
     """Resample (N, C, *spatial) to `size`, or by `scale_factor`.
 
     Each is a number or one per spatial dimension.
@@ -173,7 +182,8 @@ def _area(input, sizes, spatial):
     return getattr(ops, f"adaptive_avg_pool{spatial}d")(input, sizes)
 
 
-def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
+def upsample(input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None,
+             mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """Deprecated: the older name of `interpolate`."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
@@ -181,7 +191,8 @@ def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_c
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(input: Tensor, size: int | IntList | None = None,
+                     scale_factor: float | Sequence[float] | None = None) -> Tensor:
     """Deprecated: `interpolate` with the mode "nearest"."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -190,7 +201,8 @@ def upsample_nearest(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(input: Tensor, size: int | IntList | None = None,
+                      scale_factor: float | Sequence[float] | None = None) -> Tensor:
     """Deprecated: `interpolate` with the mode "bilinear" and aligned corners."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -204,8 +216,8 @@ _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def grid_sample(
-    input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
-):
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """Values of (N, C, *spatial) at positions `grid` (N, *out, dims), with coordinates from -1 to 1."""
     if mode not in _SAMPLING:
         raise ValueError(
@@ -226,7 +238,7 @@ def grid_sample(
     return ops.grid_sampler(input, grid, _SAMPLING[mode], _BORDERS[padding_mode], bool(align_corners))
 
 
-def affine_grid(theta, size, align_corners: bool | None = None):
+def affine_grid(theta: Tensor, size: IntList, align_corners: bool | None = None) -> Tensor:
     """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output (N, C, *spatial)."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")

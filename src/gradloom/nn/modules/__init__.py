@@ -1,5 +1,7 @@
 """The modules, gathered from their families."""
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn.modules import (
     activation,
     batchnorm,
@@ -26,7 +28,7 @@ from gradloom.nn.modules.dropout import *  # noqa: F403
 from gradloom.nn.modules.flatten import *  # noqa: F403
 from gradloom.nn.modules.linear import *  # noqa: F403
 from gradloom.nn.modules.loss import *  # noqa: F403
-from gradloom.nn.modules.module import Module
+from gradloom.nn.modules.module import Module as Module
 from gradloom.nn.modules.normalization import *  # noqa: F403
 from gradloom.nn.modules.padding import *  # noqa: F403
 from gradloom.nn.modules.pooling import *  # noqa: F403
@@ -50,4 +52,5 @@ _FAMILIES = (
     sparse,
 )
 
-__all__ = sorted(["Module", *(name for family in _FAMILIES for name in family.__all__)])  # noqa: PLE0605
+if not TYPE_CHECKING:  # who read the lists of the families, but no expressions
+    __all__ = sorted(["Module", *(name for family in _FAMILIES for name in family.__all__)])  # noqa: PLE0605
