@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradloom as gl
+
+if TYPE_CHECKING:
+    from gradloom import Generator, Tensor
 
 __all__ = [
     "calculate_gain",
@@ -65,21 +69,26 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return math.sqrt(2.0 / (1 + slope**2))
 
 
-def uniform_(tensor, a: float = 0.0, b: float = 1.0, generator=None):
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn uniformly from [a, b)."""
     with gl.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers drawn from the normal distribution with the given mean and standard deviation."""
     with gl.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
-    tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
-):
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
     """Fill from the normal distribution cut off to [a, b], by drawing again what falls outside.
 
     Warns when mean is more than two standard deviations away from the interval.
@@ -119,24 +128,24 @@ def _uniform_proposal(like, mean, std, a, b, generator):
     return values, gl.empty_like(like).uniform_(generator=generator).log_() > log_density
 
 
-def constant_(tensor, val: float):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with the number `val`."""
     with gl.no_grad():
         return tensor.fill_(val)
 
 
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros."""
     with gl.no_grad():
         return tensor.zero_()
 
 
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with ones on its diagonal and zeros elsewhere.
 
     ValueError unless it has two dimensions.
@@ -149,7 +158,7 @@ def eye_(tensor):
     return tensor
 
 
-def dirac_(tensor, groups: int = 1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution's weight so that it passes as many channels of each group through as it can.
 
     Args:
@@ -190,22 +199,26 @@ def _calculate_correct_fan(tensor, mode):
     return fan_in if mode == "fan_in" else fan_out
 
 
-def xavier_uniform_(tensor, gain: float = 1.0, generator=None):
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill uniformly from +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain: float = 1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot 2010)."""
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return normal_(tensor, 0.0, std, generator)
 
 
 def kaiming_uniform_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Fill uniformly from +-gain * sqrt(3 / fan), the gain being that of `nonlinearity` (He et al. 2015).
 
     Args:
@@ -221,8 +234,12 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """Fill from the normal distribution of deviation gain / sqrt(fan) (He et al. 2015).
 
     See `kaiming_uniform_`.
@@ -241,7 +258,7 @@ def _nothing_to_fill(tensor):
     return False
 
 
-def orthogonal_(tensor, gain: float = 1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill with a (semi-)orthogonal matrix times `gain` (Saxe et al. 2013).
 
     Dimensions after the first count as one. Raises ValueError for fewer than two dimensions.
@@ -262,7 +279,7 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
         return tensor.mul_(gain)
 
 
-def sparse_(tensor, sparsity: float, std: float = 0.01, generator=None):
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a matrix from a normal distribution, then set a fraction `sparsity` of each column to zero.
 
     Raises ValueError unless the tensor has two dimensions.

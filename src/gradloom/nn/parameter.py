@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
 from gradloom.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 __all__ = ["Parameter", "Buffer"]
 
@@ -18,7 +23,7 @@ class Parameter(Tensor):
             is neither floating point nor complex.
     """
 
-    def __new__(cls, data=None, requires_grad=True):
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = gl.empty(0)
         if not isinstance(data, Tensor):
@@ -29,7 +34,7 @@ class Parameter(Tensor):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         return Tensor._make_subclass(cls, data, requires_grad)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # As PyTorch does: the values alone, without the gradient.
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
@@ -37,7 +42,7 @@ class Parameter(Tensor):
 
 
 class _BufferMeta(type(Tensor)):
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
 
 
@@ -51,9 +56,9 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's state_dict.
     """
 
-    def __new__(cls, data=None, *, persistent=True):
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         data = gl.empty(0) if data is None else data
-        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer: Any = data.detach().requires_grad_(data.requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

@@ -9,9 +9,22 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.utils.hooks import BackwardHook, RemovableHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, Protocol, TypeVar
+
+    _Arguments = ParamSpec("_Arguments")
+    _Result = TypeVar("_Result", covariant=True)
+
+    class _HasForward(Protocol[_Arguments, _Result]):
+        """A module, for the type of calling it: that of its `forward`."""
+
+        def forward(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result: ...
 
 _global_forward_pre_hooks: OrderedDict = OrderedDict()
 _global_forward_pre_hooks_with_kwargs: OrderedDict = OrderedDict()
@@ -41,7 +54,7 @@ def _add(hooks, hook, flags=(), prepend=False):
     return handle
 
 
-def register_module_forward_pre_hook(hook) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, args)` before the forward of every module.
 
     It may return new positional arguments.
@@ -50,7 +63,7 @@ def register_module_forward_pre_hook(hook) -> RemovableHandle:
 
 
 def register_module_forward_hook(
-    hook, *, with_kwargs: bool = False, always_call: bool = False
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Call `hook(module, args, output)` after the forward of every module; it may return another output.
 
@@ -65,24 +78,24 @@ def register_module_forward_hook(
     )
 
 
-def register_module_full_backward_pre_hook(hook) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_output)` in every module's backward before its input gradients are computed."""
     return _add(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, grad_input, grad_output)` once the gradients of a module's inputs are computed."""
     _claim_global_backward(True)
     return _add(_global_backward_hooks, hook)
 
 
-def register_module_backward_hook(hook) -> RemovableHandle:
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Deprecated: `register_module_full_backward_hook`, but on the last node of the forward only."""
     _claim_global_backward(False)
     return _add(_global_backward_hooks, hook)
 
 
-def register_module_module_registration_hook(hook) -> RemovableHandle:
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, submodule)` whenever a child module is registered.
 
     It may return another child.
@@ -90,7 +103,7 @@ def register_module_module_registration_hook(hook) -> RemovableHandle:
     return _add(_global_registration_hooks["module"], hook)
 
 
-def register_module_parameter_registration_hook(hook) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, param)` whenever a parameter is registered.
 
     It may return another parameter.
@@ -98,7 +111,7 @@ def register_module_parameter_registration_hook(hook) -> RemovableHandle:
     return _add(_global_registration_hooks["parameter"], hook)
 
 
-def register_module_buffer_registration_hook(hook) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, buffer)` whenever a buffer is registered; it may return another buffer."""
     return _add(_global_registration_hooks["buffer"], hook)
 
@@ -112,7 +125,7 @@ def _claim_global_backward(full):
     _GlobalBackwardKind.is_full = full
 
 
-def registered(kind, module, name, value):
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
     """`value` as the registration hooks of `kind` ("module", "parameter" or "buffer") leave it."""
     for hook in _global_registration_hooks[kind].values():
         answer = hook(module, name, value)
@@ -124,7 +137,8 @@ def registered(kind, module, name, value):
 class Calling:
     """`module(...)`, and the registration of the hooks that run around it."""
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self: _HasForward[_Arguments, _Result], *args: _Arguments.args,
+                 **kwargs: _Arguments.kwargs) -> _Result:
         # Read through __dict__: a class that defines __getattr__ makes ordinary attribute access several
         # times slower.
         members = self.__dict__
@@ -144,14 +158,14 @@ class Calling:
     def _call_impl(self, *args, **kwargs):
         return Calling.__call__(self, *args, **kwargs)
 
-    def forward(self, *input):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
     def register_forward_pre_hook(
-        self, hook, *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args)` before every forward.
 
@@ -163,7 +177,7 @@ class Calling:
         return _add(self._forward_pre_hooks, hook, flags, prepend)
 
     def register_forward_hook(
-        self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after every forward; it may return another output.
 
@@ -177,14 +191,14 @@ class Calling:
             flags.append(self._forward_hooks_always_called)
         return _add(self._forward_hooks, hook, flags, prepend)
 
-    def register_full_backward_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the input gradients are computed.
 
         It may return other gradients.
         """
         return _add(self._backward_pre_hooks, hook, (), prepend)
 
-    def register_full_backward_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` once the input gradients are computed.
 
         Both are tuples with an entry for every positional argument or output, None for those that are not
@@ -193,7 +207,7 @@ class Calling:
         self._claim_backward(True)
         return _add(self._backward_hooks, hook, (), prepend)
 
-    def register_backward_hook(self, hook) -> RemovableHandle:
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Deprecated for `register_full_backward_hook`: sees the last node of the forward only."""
         self._claim_backward(False)
         return _add(self._backward_hooks, hook)
@@ -245,7 +259,7 @@ def _call_with_hooks(module, args, kwargs):
 class _Progress:
     """How far a call has come: what it has computed, and which always-called hooks have run."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.result = None
         self.called = set()
 

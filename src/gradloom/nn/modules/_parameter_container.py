@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 from gradloom.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Self
 
 
 def _as_part(value):
@@ -29,7 +34,7 @@ class ParameterList(Module):
     Args: an iterable of parameters, tensors or any other values.
     """
 
-    def __init__(self, values=None):
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -41,31 +46,31 @@ class ParameterList(Module):
             raise IndexError(f"index {position} is out of range")
         return position % len(self)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(getattr(self, str(position)) for position in range(len(self))[index])
         return getattr(self, str(self._position(index)))
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, str(self._position(index)), _as_part(value))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self[position] for position in range(len(self)))
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, value):
+    def append(self, value: Any) -> Self:
         """Add a value at the end; returns the list."""
         position = self._size
         self._size += 1
         self[position] = value
         return self
 
-    def extend(self, values):
+    def extend(self, values: Iterable[Any]) -> Self:
         """Add the values of an iterable at the end; returns the list."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
@@ -83,10 +88,10 @@ class ParameterList(Module):
             for position, value in enumerate(self)
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return _listed(self)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
 
 
@@ -96,7 +101,7 @@ class ParameterDict(Module):
     Args: a mapping (added in sorted order unless it keeps its own), or an iterable of (name, value).
     """
 
-    def __init__(self, parameters=None):
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | ParameterDict | None = None) -> Any:
         super().__init__()
         # The keys in order; the values are attributes of the module.
         self._keys = {}
@@ -111,35 +116,35 @@ class ParameterDict(Module):
             )
         return key
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         return getattr(self, self._attribute(key))
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: str, value: Any) -> Any:
         attribute = self._attribute(key)
         self._keys[key] = None
         setattr(self, attribute, _as_part(value))
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: str) -> Any:
         del self._keys[key]
         delattr(self, self._attribute(key))
 
-    def __len__(self):
+    def __len__(self) -> Any:
         return len(self._keys)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[str]:
         return reversed(list(self._keys))
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> Any:
         return key in self._keys
 
-    def copy(self):
+    def copy(self) -> ParameterDict:
         """A new ParameterDict with the same values."""
         return ParameterDict([(key, self[key]) for key in self._keys])
 
-    def setdefault(self, key: str, default=None):
+    def setdefault(self, key: str, default: Any = None) -> Any:
         """The value under `key`, which is `default` from now on if there was none."""
         if key not in self._keys:
             self[key] = default
@@ -150,38 +155,38 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str):
+    def pop(self, key: str) -> Any:
         """Remove the value under `key` and return it."""
         value = self[key]
         del self[key]
         return value
 
-    def popitem(self):
+    def popitem(self) -> tuple[str, Any]:
         """Remove the pair that was added last and return it."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
-    def get(self, key: str, default=None):
+    def get(self, key: str, default: Any = None) -> Any:
         """The value under `key`, or `default`."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys, default=None):
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new ParameterDict with the same value under each of `keys`."""
         return ParameterDict([(key, default) for key in keys])
 
-    def keys(self):
+    def keys(self) -> Iterable[str]:
         """The names."""
         return self._keys.keys()
 
-    def items(self):
+    def items(self) -> Iterable[tuple[str, Any]]:
         """Pairs (name, value)."""
         return ((key, self[key]) for key in self._keys)
 
-    def values(self):
+    def values(self) -> Iterable[Any]:
         """The values."""
         return (self[key] for key in self._keys)
 
-    def update(self, parameters) -> None:
+    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | ParameterDict) -> None:
         """Add the pairs of a mapping, ParameterDict or iterable; present names are overwritten.
 
         A plain mapping's names are added in sorted order, those of anything ordered by nature in their own.
@@ -202,17 +207,17 @@ class ParameterDict(Module):
         for key, value in pairs:
             self[key] = value
 
-    def __or__(self, other):
+    def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
         merged = self.copy()
         merged.update(other)
         return merged
 
-    def __ror__(self, other):
+    def __ror__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
         merged = other.copy()
         merged.update(self)
         return merged
 
-    def __ior__(self, other):
+    def __ior__(self, other: Mapping[str, Any] | ParameterDict) -> Self:
         self.update(other)
         return self
 
@@ -221,10 +226,10 @@ class ParameterDict(Module):
             "  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items()
         )
 
-    def __repr__(self):
+    def __repr__(self) -> Any:
         return _listed(self)
 
-    def __call__(self, input):
+    def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
 
 

@@ -7,12 +7,19 @@ most, or is an ordinary attribute. Assigning to an attribute sorts the value int
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn.modules import _calling
 from gradloom.nn.parameter import Buffer, Parameter
 from gradloom.tensor import Tensor
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def typename(value) -> str:
+    from gradloom.nn.modules.module import Module
+
+
+def typename(value: object) -> str:
     """How messages name the type of `value`: a class by its qualified name, a tensor by its tensor type."""
     if isinstance(value, Tensor) and not isinstance(value, type):
         return value.type()
@@ -72,7 +79,7 @@ class Registry:
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def add_module(self, name: str, module) -> None:
+    def add_module(self, name: str, module: Module) -> None:
         """Add a child module (or None) under `name`; it can then be reached as an attribute."""
         if module is not None and not isinstance(module, Registry):
             raise TypeError(f"{typename(module)} is not a Module subclass")
@@ -81,16 +88,16 @@ class Registry:
         _check_name(self, name, "module", self._modules)
         self._modules[name] = _calling.registered("module", self, name, module)
 
-    def register_module(self, name: str, module) -> None:
+    def register_module(self, name: str, module: Module) -> None:
         """The same as `add_module`."""
         self.add_module(name, module)
 
-    def get_submodule(self, target: str):
+    def get_submodule(self, target: str) -> Module:
         """The descendant at the dotted path `target`.
 
         The empty path is the module itself. AttributeError if none.
         """
-        module = self
+        module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
@@ -99,7 +106,7 @@ class Registry:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put `module` at the dotted path `target`, in place of what is there.
 
         With `strict` only an existing child is replaced; otherwise a new name may be added to an existing
@@ -139,7 +146,7 @@ class Registry:
             raise AttributeError(f"{owner._get_name()} has no attribute `{name}`")
         return owner, name, getattr(owner, name)
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         # Reached only when the ordinary look-up failed, so a part of that name is the only possibility left.
         members = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
@@ -147,7 +154,7 @@ class Registry:
                 return members[kind][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __setattr__(self, name: str, value) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         members = self.__dict__
         parameters = members.get("_parameters")
         if isinstance(value, Parameter):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict, namedtuple
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn.parameter import Parameter
 from gradloom.utils.hooks import RemovableHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 _EXTRA_STATE = "_extra_state"
 
@@ -18,7 +23,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 
     __slots__ = ()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return super().__repr__()
@@ -29,12 +34,12 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
 class _LoadPreHook:
     """A hook on loading that may be given its module, held weakly because the module holds the hook."""
 
-    def __init__(self, hook, module=None):
+    def __init__(self, hook: Callable[..., Any], module: Any = None) -> Any:
         self.hook = hook
         self.with_module = module is not None
         self.module = weakref.ref(module) if self.with_module else None
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         if not self.with_module:
             return self.hook(*args)
         module = self.module()
@@ -42,10 +47,10 @@ class _LoadPreHook:
             raise RuntimeError("You are trying to call the hook of a dead Module!")
         return self.hook(module, *args)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {"hook": self.hook, "with_module": self.with_module, "module": self.module and self.module()}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> Any:
         self.hook, self.with_module = state["hook"], state["with_module"]
         self.module = weakref.ref(state["module"]) if self.with_module else None
 
@@ -55,7 +60,8 @@ class StateDict:
 
     _version: int = 1
 
-    def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
+    def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:
         """The parameters and persistent buffers of this module and its descendants by dotted name.
 
         Args:
@@ -108,7 +114,7 @@ class StateDict:
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 yield name, buffer
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Any:
         """State besides tensors, stored in the state_dict under "_extra_state".
 
         A class that has some defines this.
@@ -118,14 +124,15 @@ class StateDict:
             "extra state defines get_extra_state itself."
         )
 
-    def set_extra_state(self, state) -> None:
+    def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave; a class that has extra state defines this."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called: a module with "
             "extra state defines set_extra_state itself."
         )
 
-    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True,
+                        assign: bool = False) -> _IncompatibleKeys:
         """Copy values from `state_dict` into the parameters and buffers of this module and its descendants.
 
         Args:
@@ -193,11 +200,11 @@ class StateDict:
                     if head not in (self._modules if dot else own):
                         unexpected_keys.append(key)
 
-    def register_state_dict_pre_hook(self, hook) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before this module's state is collected."""
         return _store(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after collecting.
 
         It may change state_dict in place.
@@ -214,7 +221,7 @@ class StateDict:
             )
         return _store(self._state_dict_hooks, hook)
 
-    def register_load_state_dict_pre_hook(self, hook) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
         error_msgs)`
         before this module takes its own state from state_dict.
@@ -224,7 +231,7 @@ class StateDict:
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
         return _store(self._load_state_dict_pre_hooks, _LoadPreHook(hook, self if with_module else None))
 
-    def register_load_state_dict_post_hook(self, hook) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after this module and its descendants are loaded.
 
         The hook may change the two lists in place; it returns None.
@@ -235,7 +242,7 @@ class StateDict:
 class _Loading:
     """One call of `load_state_dict`: the dictionary, the mode, and the problems found."""
 
-    def __init__(self, state_dict, strict, assign):
+    def __init__(self, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> None:
         metadata = getattr(state_dict, "_metadata", None)
         # A copy, because hooks may rename keys.
         self.state_dict = OrderedDict(state_dict)
@@ -245,7 +252,7 @@ class _Loading:
         self.strict, self.assign = strict, assign
         self.missing, self.unexpected, self.errors = [], [], []
 
-    def load(self, module, state_dict, prefix):
+    def load(self, module: Any, state_dict: Mapping[str, Any], prefix: str) -> None:
         metadata = self.metadata.get(prefix[:-1], {})
         if self.assign:
             metadata = {**metadata, "assign_to_params_buffers": True}

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, Self
+
+    from gradloom import Tensor
+    from gradloom.nn.modules.module import Module
+    from gradloom.nn.parameter import Parameter
+    from gradloom.types import Device, DType
 
 
 class Traversal:
@@ -25,7 +35,7 @@ class Traversal:
                     seen.add(member)
                 yield f"{module_prefix}.{name}" if module_prefix else name, member
 
-    def parameters(self, recurse: bool = True):
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Iterate over the parameters of this module and, with `recurse`, of its descendants.
 
         Each one once.
@@ -33,7 +43,8 @@ class Traversal:
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (dotted name, parameter).
 
         A shared one under its first name unless `remove_duplicate` is off.
@@ -42,23 +53,24 @@ class Traversal:
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
 
-    def buffers(self, recurse: bool = True):
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Iterate over the buffers of this module and, with `recurse`, of its descendants; each one once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         """Iterate over (dotted name, buffer)."""
         yield from self._named_members(
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
 
-    def children(self):
+    def children(self) -> Iterator[Module]:
         """Iterate over the immediate child modules, each one once."""
         for _, module in self.named_children():
             yield module
 
-    def named_children(self):
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """Iterate over (name, module) for the immediate children; a shared one under its first name."""
         seen = set()
         for name, module in self._modules.items():
@@ -66,12 +78,13 @@ class Traversal:
                 seen.add(module)
                 yield name, module
 
-    def modules(self, remove_duplicate: bool = True):
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """Iterate over this module and all of its descendants, parents first."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True):
+    def named_modules(self, memo: set | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Iterate over (dotted name, module), beginning with this module under `prefix`.
 
         `memo` holds the modules not to visit again.
@@ -87,7 +100,7 @@ class Traversal:
                 inner = f"{prefix}.{name}" if prefix else name
                 yield from module.named_modules(memo, inner, remove_duplicate)
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every descendant, children before parents, and on this module last.
 
         Returns the module.
@@ -119,7 +132,7 @@ class Traversal:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert parameters and buffers: to(dtype), to(device), to(device, dtype) or to(other_tensor).
 
         A dtype applies to the floating point and complex ones only. Returns the module. Raises TypeError for
@@ -151,45 +164,45 @@ class Traversal:
     def _cast(self, dtype):
         return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
-    def float(self):
+    def float(self) -> Self:
         """Cast the floating point parameters and buffers to float32."""
         return self._cast(gl.float32)
 
-    def double(self):
+    def double(self) -> Self:
         """Cast the floating point parameters and buffers to float64."""
         return self._cast(gl.float64)
 
-    def half(self):
+    def half(self) -> Self:
         """Cast the floating point parameters and buffers to float16."""
         return self._cast(gl.float16)
 
-    def bfloat16(self):
+    def bfloat16(self) -> Self:
         """Cast the floating point parameters and buffers to bfloat16."""
         return self._cast(gl.bfloat16)
 
-    def type(self, dst_type):
+    def type(self, dst_type: DType | str) -> Self:
         """Cast all parameters and buffers to `dst_type`, a dtype or a tensor type's name."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
-    def cpu(self):
+    def cpu(self) -> Self:
         """Move all parameters and buffers to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())
 
-    def cuda(self, device=None):
+    def cuda(self, device: Device | None = None) -> Self:
         """Move all parameters and buffers to a CUDA device; raises where no such device is supported."""
         return self.to(
             "cuda" if device is None else gl.device("cuda", device) if isinstance(device, int) else device
         )
 
-    def to_empty(self, *, device, recurse: bool = True):
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Give all parameters and buffers uninitialised values on `device`."""
         return self._apply(lambda tensor: gl.empty_like(tensor, device=device), recurse)
 
-    def share_memory(self):
+    def share_memory(self) -> Self:
         """Move the storages of all parameters and buffers to shared memory."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> Self:
         """Set training mode (or, with False, evaluation mode) on this module and all descendants."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -198,11 +211,11 @@ class Traversal:
             module.train(mode)
         return self
 
-    def eval(self):
+    def eval(self) -> Self:
         """Set evaluation mode: the same as `train(False)`."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True):
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether gradients are recorded for all parameters."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.types import Device, DType
 
 __all__ = [
     "CELU",
@@ -46,7 +53,7 @@ class _Inplace(Module):
 
     __constants__ = ["inplace"]
 
-    def __init__(self, inplace: bool = False):
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
@@ -60,35 +67,35 @@ class _Inplace(Module):
 class ReLU(_Inplace):
     """max(x, 0)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class SELU(_Inplace):
     """The self-normalising ELU of Klambauer et al. 2017."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class SiLU(_Inplace):
     """x * sigmoid(x)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(_Inplace):
     """x * tanh(softplus(x))."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class Hardsigmoid(_Inplace):
     """clip(x / 6 + 1 / 2, 0, 1)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -98,7 +105,7 @@ class Hardsigmoid(_Inplace):
 class Hardswish(_Inplace):
     """x * clip(x / 6 + 1 / 2, 0, 1)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -110,12 +117,12 @@ class Threshold(_Inplace):
 
     __constants__ = ["threshold", "value", "inplace"]
 
-    def __init__(self, threshold: float, value: float, inplace: bool = False):
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.threshold = threshold
         self.value = value
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -137,7 +144,7 @@ class Hardtanh(_Inplace):
         inplace: bool = False,
         min_value: float | None = None,
         max_value: float | None = None,
-    ):
+    ) -> None:
         super().__init__(inplace)
         for old, new, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if value is not None:
@@ -153,7 +160,7 @@ class Hardtanh(_Inplace):
                 f"max_val must be larger than min_val, got max_val={self.max_val} and min_val={self.min_val}"
             )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -163,7 +170,7 @@ class Hardtanh(_Inplace):
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6)."""
 
-    def __init__(self, inplace: bool = False):
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
@@ -173,7 +180,7 @@ class ReLU6(Hardtanh):
 class _Alpha(_Inplace):
     __constants__ = ["alpha", "inplace"]
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
 
@@ -184,14 +191,14 @@ class _Alpha(_Inplace):
 class ELU(_Alpha):
     """x for x > 0, alpha * (exp(x) - 1) elsewhere."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_Alpha):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
@@ -200,11 +207,11 @@ class LeakyReLU(_Inplace):
 
     __constants__ = ["inplace", "negative_slope"]
 
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False):
+    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.negative_slope = negative_slope
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -216,12 +223,12 @@ class RReLU(_Inplace):
 
     __constants__ = ["lower", "upper", "inplace"]
 
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.lower = lower
         self.upper = upper
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -238,7 +245,8 @@ class PReLU(Module):
 
     __constants__ = ["num_parameters"]
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None):
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device | None = None,
+                 dtype: DType | None = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -250,7 +258,7 @@ class PReLU(Module):
         with gl.no_grad():
             self.weight.fill_(self.init)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -260,35 +268,35 @@ class PReLU(Module):
 class Tanh(Module):
     """The hyperbolic tangent."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
     """log(sigmoid(x))."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
     """x / (1 + |x|)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
@@ -297,11 +305,11 @@ class GELU(Module):
 
     __constants__ = ["approximate"]
 
-    def __init__(self, approximate: str = "none"):
+    def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -313,11 +321,11 @@ class GLU(Module):
 
     __constants__ = ["dim"]
 
-    def __init__(self, dim: int = -1):
+    def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -329,12 +337,12 @@ class Softplus(Module):
 
     __constants__ = ["beta", "threshold"]
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0):
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -344,7 +352,7 @@ class Softplus(Module):
 class _Shrink(Module):
     __constants__ = ["lambd"]
 
-    def __init__(self, lambd: float = 0.5):
+    def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
@@ -355,25 +363,25 @@ class _Shrink(Module):
 class Hardshrink(_Shrink):
     """x where |x| exceeds `lambd`, 0 elsewhere."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
     """x moved towards 0 by `lambd`, 0 within it."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class _OverDim(Module):
     __constants__ = ["dim"]
 
-    def __init__(self, dim: int | None = None):
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
 
@@ -384,28 +392,28 @@ class _OverDim(Module):
 class Softmax(_OverDim):
     """exp(x) / sum(exp(x)) along `dim`."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_OverDim):
     """x - log(sum(exp(x))) along `dim`."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_OverDim):
     """The softmax of -x along `dim`."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
     """The softmax over the channels of (N, C, H, W) or (C, H, W); ValueError for other inputs."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)

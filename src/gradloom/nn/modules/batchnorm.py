@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
 from gradloom.nn import init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.types import Device, DType
 
 __all__ = [
     "BatchNorm1d",
@@ -42,11 +47,11 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
-    ):
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -101,7 +106,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
@@ -149,14 +154,14 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device=None,
-        dtype=None,
+        device: Device | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
-    ):
+    ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         unbatched = input.dim() == self._dims[0]
         channel_dim = input.dim() - self._dims[0]

@@ -5,9 +5,16 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gradloom.nn.modules._parameter_container import ParameterDict, ParameterList
 from gradloom.nn.modules.module import Module, _indent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Self
+
+    from gradloom import Tensor
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -27,21 +34,21 @@ class _Numbered(Module):
         """Make `modules` the children, numbered from 0."""
         self._modules = {str(position): module for position, module in enumerate(modules)}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def __delitem__(self, index):
+    def __delitem__(self, index: int | slice) -> None:
         kept = list(self._modules.values())
         del kept[index if isinstance(index, slice) else self._position(index)]
         self._renumber(kept)
 
-    def pop(self, key):
+    def pop(self, key: int) -> Module:
         """Remove the child at position `key` and return it."""
         module = self[key]
         del self[key]
@@ -54,31 +61,31 @@ class Sequential(_Numbered):
     Args: modules, or one OrderedDict from names to modules.
     """
 
-    def __init__(self, *args):
+    def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
         super().__init__()
         named = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
         for name, module in named:
             self.add_module(str(name), module)
 
-    def forward(self, input):
+    def forward(self, input: Any) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return list(self._modules.values())[self._position(index)]
 
-    def __setitem__(self, index, module):
+    def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, list(self._modules)[self._position(index)], module)
 
-    def append(self, module):
+    def append(self, module: Module) -> Self:
         """Add a module at the end; returns the Sequential."""
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module):
+    def insert(self, index: int, module: Module) -> Self:
         """Put a module before position `index`; returns the Sequential. IndexError when out of range."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -90,27 +97,27 @@ class Sequential(_Numbered):
         self._renumber(modules)
         return self
 
-    def extend(self, sequential):
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Add the modules of an iterable at the end; returns the Sequential."""
         for module in list(sequential):
             self.append(module)
         return self
 
-    def __add__(self, other):
+    def __add__(self, other: Sequential) -> Sequential:
         _require_sequential(other)
         return type(self)(*self, *other)
 
-    def __iadd__(self, other):
+    def __iadd__(self, other: Sequential) -> Self:
         _require_sequential(other)
         return self.extend(other)
 
-    def __mul__(self, times):
+    def __mul__(self, times: int) -> Sequential:
         self._require_factor(times)
         return type(self)(*list(self) * times)
 
     __rmul__ = __mul__
 
-    def __imul__(self, times):
+    def __imul__(self, times: int) -> Self:
         self._require_factor(times)
         return self.extend(list(self) * (times - 1))
 
@@ -131,25 +138,25 @@ def _require_sequential(other):
 class ModuleList(_Numbered):
     """A list of modules, which are registered as children; it has no forward of its own."""
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(self._position(index))]
 
-    def __setitem__(self, index, module):
+    def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, str(self._position(index)), module)
 
-    def append(self, module):
+    def append(self, module: Module) -> Self:
         """Add a module at the end; returns the list."""
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, modules):
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Add the modules of an iterable at the end; returns the list."""
         if not isinstance(modules, Iterable):
             raise TypeError(
@@ -159,19 +166,19 @@ class ModuleList(_Numbered):
             self.append(module)
         return self
 
-    def insert(self, index: int, module) -> None:
+    def insert(self, index: int, module: Module) -> None:
         """Put a module before position `index`."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
-    def __iadd__(self, modules):
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
-    def __add__(self, modules):
+    def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return type(self)([*self, *modules] if isinstance(modules, Iterable) else [*self, modules])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         """Equal neighbours are printed once: (0-2): 3 x Linear(...)."""
         runs = []
         for position, module in enumerate(self):
@@ -197,52 +204,52 @@ class ModuleDict(Module):
     Args: a mapping from names to modules, or an iterable of (name, module).
     """
 
-    def __init__(self, modules=None):
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str):
+    def __getitem__(self, key: str) -> Module:
         return self._modules[key]
 
-    def __setitem__(self, key: str, module) -> None:
+    def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules)
 
-    def __contains__(self, key):
+    def __contains__(self, key: str) -> bool:
         return key in self._modules
 
     def clear(self) -> None:
         """Remove everything."""
         self._modules.clear()
 
-    def pop(self, key: str):
+    def pop(self, key: str) -> Module:
         """Remove the module under `key` and return it; KeyError when there is none."""
         module = self[key]
         del self[key]
         return module
 
-    def keys(self):
+    def keys(self) -> Iterable[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self):
+    def items(self) -> Iterable[tuple[str, Module]]:
         """Pairs (name, module)."""
         return self._modules.items()
 
-    def values(self):
+    def values(self) -> Iterable[Module]:
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add those of a mapping or of an iterable of (name, module); present names are overwritten."""
         if not isinstance(modules, Iterable):
             raise TypeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F
@@ -10,6 +11,12 @@ from gradloom.nn import init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from gradloom.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.types import Device, DType, IntList
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -33,20 +40,20 @@ class _ConvNd(Module):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        bias,
-        padding_mode,
-        device=None,
-        dtype=None,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | IntList,
+        stride: int | IntList,
+        padding: str | int | IntList,
+        dilation: int | IntList,
+        transposed: bool,
+        output_padding: int | IntList,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         _check(in_channels, out_channels, stride, padding, groups, padding_mode)
         self.in_channels = in_channels
@@ -110,7 +117,7 @@ class _ConvNd(Module):
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("padding_mode", "zeros")
 
@@ -156,16 +163,16 @@ class Conv1d(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        dilation: int | IntList = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         padding = padding if isinstance(padding, str) else _single(padding)
         sizes = _single(kernel_size), _single(stride), padding, _single(dilation)
         super().__init__(
@@ -175,7 +182,7 @@ class Conv1d(_ConvNd):
     def _convolve(self, *args):
         return F.conv1d(*args)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -186,16 +193,16 @@ class Conv2d(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        dilation: int | IntList = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         padding = padding if isinstance(padding, str) else _pair(padding)
         sizes = _pair(kernel_size), _pair(stride), padding, _pair(dilation)
         super().__init__(
@@ -205,7 +212,7 @@ class Conv2d(_ConvNd):
     def _convolve(self, *args):
         return F.conv2d(*args)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -219,16 +226,16 @@ class Conv3d(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        dilation: int | IntList = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         padding = padding if isinstance(padding, str) else _triple(padding)
         sizes = _triple(kernel_size), _triple(stride), padding, _triple(dilation)
         super().__init__(
@@ -238,7 +245,7 @@ class Conv3d(_ConvNd):
     def _convolve(self, *args):
         return F.conv3d(*args)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -247,19 +254,19 @@ class _ConvTransposeNd(_ConvNd):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        bias,
-        dilation,
-        padding_mode,
-        device,
-        dtype,
-    ):
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | IntList,
+        stride: int | IntList,
+        padding: str | int | IntList,
+        output_padding: int | IntList,
+        groups: int,
+        bias: bool,
+        dilation: int | IntList,
+        padding_mode: str,
+        device: Device,
+        dtype: DType,
+    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
@@ -336,17 +343,17 @@ class ConvTranspose1d(_ConvTransposeNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        output_padding: int | IntList = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation=1,
+        dilation: int | IntList = 1,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(
             in_channels,
             out_channels,
@@ -362,7 +369,7 @@ class ConvTranspose1d(_ConvTransposeNd):
             dtype,
         )
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
         return self._transposed(F.conv_transpose1d, input, output_size)
 
 
@@ -373,17 +380,17 @@ class ConvTranspose2d(_ConvTransposeNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        output_padding: int | IntList = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation=1,
+        dilation: int | IntList = 1,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(
             in_channels,
             out_channels,
@@ -399,7 +406,7 @@ class ConvTranspose2d(_ConvTransposeNd):
             dtype,
         )
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
         return self._transposed(F.conv_transpose2d, input, output_size)
 
 
@@ -410,17 +417,17 @@ class ConvTranspose3d(_ConvTransposeNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
+        kernel_size: int | IntList,
+        stride: int | IntList = 1,
+        padding: str | int | IntList = 0,
+        output_padding: int | IntList = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation=1,
+        dilation: int | IntList = 1,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__(
             in_channels,
             out_channels,
@@ -436,5 +443,5 @@ class ConvTranspose3d(_ConvTransposeNd):
             dtype,
         )
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
         return self._transposed(F.conv_transpose3d, input, output_size)

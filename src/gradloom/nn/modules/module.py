@@ -7,6 +7,7 @@ Its behaviour is written in four parts by subject: `_registry` (attributes that 
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from gradloom.nn.modules._calling import (
     Calling,
@@ -22,6 +23,9 @@ from gradloom.nn.modules._calling import (
 from gradloom.nn.modules._registry import Registry
 from gradloom.nn.modules._state_dict import StateDict
 from gradloom.nn.modules._traversal import Traversal
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Module",
@@ -62,7 +66,7 @@ class Module(Calling, Registry, Traversal, StateDict):
     training: bool
     call_super_init: bool = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
             if kwargs:
                 unexpected = next(iter(kwargs))
@@ -85,7 +89,7 @@ class Module(Calling, Registry, Traversal, StateDict):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         # Modules pickled before a kind of hook existed lack its table.
         for table in _HOOK_TABLES:
@@ -100,7 +104,7 @@ class Module(Calling, Registry, Traversal, StateDict):
         """What stands between the parentheses of the module's repr, besides its children."""
         return ""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         extra = self.extra_repr()
         own = extra.split("\n") if extra else []
         children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
@@ -109,7 +113,7 @@ class Module(Calling, Registry, Traversal, StateDict):
         body = "\n  ".join(own + children)
         return f"{self._get_name()}(\n  {body}\n)"
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
         # Children of a Sequential are called "0", "1", ...: not attribute names that could be typed.
         return sorted(name for name in names if not name[0].isdigit())

@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _pair, _quadruple, ntuple
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "CircularPad1d",
@@ -34,12 +40,12 @@ _SIDES = {1: _pair, 2: _quadruple, 3: _sextuple}
 class _ConstantPadNd(Module):
     __constants__ = ["padding", "value"]
 
-    def __init__(self, padding, value: float):
+    def __init__(self, padding: int | IntList, value: float) -> None:
         super().__init__()
         self.value = value
         self.padding = _SIDES[self._spatial](padding)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -64,10 +70,10 @@ class ConstantPad3d(_ConstantPadNd):
     _spatial = 3
 
 
-class _ZeroPad:
+class _ZeroPad(_ConstantPadNd):
     """A constant padding whose value is 0."""
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | IntList) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -91,11 +97,11 @@ class _ModePadNd(Module):
 
     __constants__ = ["padding"]
 
-    def __init__(self, padding):
+    def __init__(self, padding: int | IntList) -> None:
         super().__init__()
         self.padding = _SIDES[self._spatial](padding)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._spatial + 1, self._spatial + 2):
             raise ValueError(
                 f"expected {self._spatial + 1}D or {self._spatial + 2}D input (got {input.dim()}D input)"

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _pair, _single, _triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -43,13 +52,13 @@ class _MaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
-        dilation=1,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        dilation: int | IntList = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
-    ):
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
@@ -71,21 +80,21 @@ class _MaxPoolNd(Module):
 class MaxPool1d(_MaxPoolNd):
     """Maxima over windows of (N, C, L); arguments: kernel_size, stride, padding, dilation, ..."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.max_pool1d(input, *self._arguments())
 
 
 class MaxPool2d(_MaxPoolNd):
     """Maxima over windows of (N, C, H, W); arguments: kernel_size, stride, padding, dilation, ..."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.max_pool2d(input, *self._arguments())
 
 
 class MaxPool3d(_MaxPoolNd):
     """Maxima over windows of (N, C, D, H, W); arguments: kernel_size, stride, padding, dilation, ..."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.max_pool3d(input, *self._arguments())
 
 
@@ -102,33 +111,36 @@ class _MaxUnpoolNd(Module):
 class MaxUnpool1d(_MaxUnpoolNd):
     """The inverse of `MaxPool1d` at the maxima, zero elsewhere."""
 
-    def __init__(self, kernel_size, stride=None, padding=0):
+    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0) -> None:
         super().__init__()
         self._set(_single, kernel_size, stride, padding)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """The inverse of `MaxPool2d` at the maxima, zero elsewhere."""
 
-    def __init__(self, kernel_size, stride=None, padding=0):
+    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0) -> None:
         super().__init__()
         self._set(_pair, kernel_size, stride, padding)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """The inverse of `MaxPool3d` at the maxima, zero elsewhere."""
 
-    def __init__(self, kernel_size, stride=None, padding=0):
+    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0) -> None:
         super().__init__()
         self._set(_triple, kernel_size, stride, padding)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -149,8 +161,13 @@ class AvgPool1d(_AvgPoolNd):
     """
 
     def __init__(
-        self, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True
-    ):
+        self,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
         super().__init__()
         self.kernel_size = _single(kernel_size)
         self.stride = _single(stride if stride is not None else kernel_size)
@@ -158,7 +175,7 @@ class AvgPool1d(_AvgPoolNd):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
@@ -169,13 +186,13 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
+        kernel_size: int | IntList,
+        stride: int | IntList | None = None,
+        padding: int | IntList = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
-    ):
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
@@ -198,7 +215,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 class AvgPool2d(_AvgPoolWithDivisor):
     """Means over windows of (N, C, H, W); as `AvgPool1d`, and `divisor_override` divides the sums instead."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool2d(input, *self._arguments())
 
 
@@ -208,19 +225,19 @@ class AvgPool3d(_AvgPoolWithDivisor):
     As `AvgPool1d`, and `divisor_override` divides the sums instead.
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool3d(input, *self._arguments())
 
 
 class _FractionalMaxPoolNd(Module):
     def __init__(
         self,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
+        kernel_size: int | IntList,
+        output_size: int | IntList | None = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
-        _random_samples=None,
-    ):
+        _random_samples: Tensor | None = None,
+    ) -> None:
         super().__init__()
         each = self._each
         self.kernel_size = each(kernel_size)
@@ -251,7 +268,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
     _each = staticmethod(_pair)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool2d(input, *self._arguments())
 
 
@@ -261,7 +278,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
     _each = staticmethod(_triple)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool3d(input, *self._arguments())
 
 
@@ -276,7 +293,8 @@ class _LPPoolNd(Module):
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
-    def __init__(self, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    def __init__(self, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -293,21 +311,21 @@ class _LPPoolNd(Module):
 class LPPool1d(_LPPoolNd):
     """Power-average pooling of (N, C, L)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool2d(_LPPoolNd):
     """Power-average pooling of (N, C, H, W)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool3d(_LPPoolNd):
     """Power-average pooling of (N, C, D, H, W)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -321,7 +339,7 @@ class _AdaptivePoolNd(Module):
 class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
     __constants__ = ["output_size", "return_indices"]
 
-    def __init__(self, output_size, return_indices: bool = False):
+    def __init__(self, output_size: int | None | Sequence[int | None], return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
@@ -330,26 +348,26 @@ class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
 class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
-    def __init__(self, output_size):
+    def __init__(self, output_size: int | None | Sequence[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
 
@@ -357,19 +375,19 @@ class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means over windows chosen so that (N, C, L) becomes (N, C, output_size)."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means over windows chosen so that the spatial sizes become `output_size`; None keeps a size."""
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gradloom import Tensor
+    from gradloom.types import IntList
 
 __all__ = [
     "ChannelShuffle",
@@ -29,7 +37,8 @@ class Fold(_Constants):
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
-    def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(self, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
+                 padding: int | IntList = 0, stride: int | IntList = 1) -> None:
         super().__init__()
         self.output_size = output_size
         self.kernel_size = kernel_size
@@ -37,7 +46,7 @@ class Fold(_Constants):
         self.padding = padding
         self.stride = stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
@@ -46,14 +55,15 @@ class Unfold(_Constants):
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 
-    def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(self, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
+                 stride: int | IntList = 1) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation
         self.padding = padding
         self.stride = stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
@@ -62,11 +72,11 @@ class PixelShuffle(_Constants):
 
     __constants__ = ["upscale_factor"]
 
-    def __init__(self, upscale_factor: int):
+    def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
 
@@ -75,11 +85,11 @@ class PixelUnshuffle(_Constants):
 
     __constants__ = ["downscale_factor"]
 
-    def __init__(self, downscale_factor: int):
+    def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)
 
 
@@ -88,11 +98,11 @@ class ChannelShuffle(_Constants):
 
     __constants__ = ["groups"]
 
-    def __init__(self, groups: int):
+    def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.channel_shuffle(input, self.groups)
 
 
@@ -103,12 +113,12 @@ class Upsample(Module):
 
     def __init__(
         self,
-        size=None,
-        scale_factor=None,
+        size: int | IntList | None = None,
+        scale_factor: float | Sequence[float] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
-    ):
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         self.size = size
@@ -120,7 +130,7 @@ class Upsample(Module):
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(
             input,
             self.size,
@@ -138,12 +148,12 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """`Upsample` of pictures by nearest neighbours."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
     """`Upsample` of pictures by bilinear interpolation with aligned corners."""
 
-    def __init__(self, size=None, scale_factor=None):
+    def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
 from gradloom.nn import functional as F
 from gradloom.nn import init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from gradloom import Tensor
+    from gradloom.types import Device, DType
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -68,11 +76,11 @@ class Embedding(_Table):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-        _weight=None,
+        _weight: Tensor | None = None,
         _freeze: bool = False,
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -86,14 +94,14 @@ class Embedding(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
+        embeddings: Tensor,
         freeze: bool = True,
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ):
+    ) -> Self:
         """An Embedding with the given table (num_embeddings, embedding_dim), not trained when `freeze`."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -110,7 +118,7 @@ class Embedding(_Table):
             _freeze=freeze,
         )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input,
             self.weight,
@@ -165,12 +173,12 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
-        _weight=None,
+        _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device=None,
-        dtype=None,
-    ):
+        device: Device | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -186,7 +194,7 @@ class EmbeddingBag(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
+        embeddings: Tensor,
         freeze: bool = True,
         max_norm: float | None = None,
         norm_type: float = 2.0,
@@ -195,7 +203,7 @@ class EmbeddingBag(_Table):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ):
+    ) -> Self:
         """An EmbeddingBag with the given table (num_embeddings, embedding_dim), not trained when `freeze`."""
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -215,7 +223,7 @@ class EmbeddingBag(_Table):
         bag.weight.requires_grad_(not freeze)
         return bag
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def ntuple(count: int, name: str = "parse"):
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def ntuple(count: int, name: str = "parse") -> Any:
     """A function that turns a number into `count` equal ones, and any iterable into a tuple."""
 
     def parse(value):

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradloom as gl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    from gradloom import Tensor
+
+    _Function = TypeVar("_Function", bound=Callable[..., object])
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -15,13 +24,13 @@ def _listed(tensors):
     return [tensors] if isinstance(tensors, gl.Tensor) else list(tensors)
 
 
-def _without_grad(function):
+def _without_grad(function: _Function) -> _Function:
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
         with gl.no_grad():
             return function(*args, **kwargs)
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]
 
 
 def _norm(array, norm_type):
@@ -33,8 +42,11 @@ def _norm(array, norm_type):
 
 @_without_grad
 def get_total_norm(
-    tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-):
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """The `norm_type`-norm of all elements of the tensors together, as a tensor without dimensions.
 
     Raises RuntimeError for a norm that is not finite, when `error_if_nonfinite`. `foreach` has no effect
@@ -56,7 +68,8 @@ def get_total_norm(
 
 
 @_without_grad
-def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor,
+                          foreach: bool | None = None) -> None:
     """Scale the parameters' gradients by max_norm / total_norm where that is below 1."""
     gradients = [parameter.grad for parameter in _listed(parameters) if parameter.grad is not None]
     if not gradients:
@@ -69,12 +82,12 @@ def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool
 
 @_without_grad
 def clip_grad_norm_(
-    parameters,
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-):
+) -> Tensor:
     """Scale the gradients of the parameters so that their norm, taken together, is at most `max_norm`.
 
     Returns the norm before, as a tensor without dimensions.
@@ -87,7 +100,7 @@ def clip_grad_norm_(
 
 
 @_without_grad
-def clip_grad_value_(parameters, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of the parameters' gradients to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     for parameter in _listed(parameters):

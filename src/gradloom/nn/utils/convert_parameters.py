@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gradloom import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters):
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters of the iterable, flattened and joined into one vector; differentiable."""
     return gl.cat([parameter.reshape(-1) for parameter in parameters])
 
 
-def vector_to_parameters(vec, parameters) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Let each parameter of the iterable take its part of the vector, in order.
 
     The values are shared with it.
