@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import differences
+import notes
 import reference
 import sources
 import typeset
@@ -26,6 +27,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Makes the operator reference, and puts the page of each family under that of all operators."""
     _made.clear()
     _made.update(reference.pages(ROOT))
+    _made["notes.md"] = notes.page(ROOT)
     families = sorted(uri for uri in _made if uri.startswith("operators/") and not uri.endswith("index.md"))
     section = next(part["Operators"] for part in config.nav or () if isinstance(part, dict) and "Operators" in part)
     section += families

@@ -49,4 +49,6 @@ def _mathml(tex: str, display: str) -> str:
         mathml: str = convert(marked, display=display)
     except _ERRORS as error:
         raise PluginError(f"a formula cannot be set: {type(error).__name__}: {tex}") from error
+    if "\\" in mathml:
+        raise PluginError(f"a formula cannot be set: it has an unknown command: {tex}")
     return _SET_WORD.sub(lambda m: f"<mi{_STYLES[m[1]]}>{m[2]}</mi>", mathml)
