@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .target import FILES, UsageError
+from .target import FILES, Target, UsageError, own, project
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
     """The --root option, which all commands share."""
     parser.add_argument("--root", type=Path, metavar="DIR",
-                        help="the checkout; default: the one that holds the current folder, else the installed one")
+                        help="the checkout, or the folder of a package of operators; default: the one that holds the "
+                             "current folder, else the installed gradloom")
 
 
 def find_root(given: Path | None) -> Path:
@@ -37,11 +38,34 @@ def find_root(given: Path | None) -> Path:
     raise UsageError("there is no gradloom checkout here: change to one, or name it with --root DIR")
 
 
-def rendered(root: Path) -> dict[str, str]:
-    """The generated files that the YAML files of a checkout give."""
-    from . import derivatives, native_functions
-    from .render import render
+def find_target(given: Path | None) -> Target:
+    """What to work on: a package of operators or gradloom itself, from the folder given, else from the current one up.
 
-    package = root / "src" / "gradloom"
-    functions = native_functions.load(root / FILES[0], shown=FILES[0], package=package)
-    return render(derivatives.load(root / FILES[1], functions, shown=FILES[1], package=package), package)
+    Raises:
+        UsageError: if there is neither.
+    """
+    if given is not None:
+        found = project(given) if given.is_dir() else None
+        return found or own(find_root(given))
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if all((folder / f).exists() for f in FILES) and (folder / "codegen").is_dir():
+            return own(folder)
+        found = project(folder)
+        if found is not None:
+            return found
+    return own(find_root(None))
+
+
+def shown(target: Target, name: str) -> str:
+    """One of the YAML files as messages name it: from the current folder where that is above, as editors like it."""
+    path = target.path(name)
+    return name if target.is_own or not path.is_relative_to(Path.cwd()) else str(path.relative_to(Path.cwd()))
+
+
+def rendered(target: Target) -> dict[str, str]:
+    """The generated files that the YAML files of a target give."""
+    from .render import render_package
+    from .specification import load
+
+    return render_package(load(target, lambda name: shown(target, name)))

@@ -5,6 +5,7 @@
   self, other: <formula>             several inputs: the formula gives a tuple
   result: <formula>                  an output: forward mode
   output_differentiability: [...]    which outputs are differentiable
+  override: true                     the derivative is for an operator of gradloom's, instead of what that has
   node: <name>                       the class of the backward node, where the rule for it does not give PyTorch's
   dispatch:                          instead of the above: a section with the same keys for each dispatch key
     Default: {...}
@@ -22,6 +23,7 @@ from .schema import FunctionSchema, did_you_mean
 from .text import Entry, Node, Text, TextList
 
 NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differentiability", "node"
+OVERRIDE = "override"
 DEFAULT = "Default"
 _NODE = re.compile(r"[A-Z][A-Za-z0-9]*Backward[A-Za-z0-9_]*")
 NON_DIFFERENTIABLE = "non_differentiable"
@@ -98,8 +100,9 @@ def sections(entry: Entry, schema: FunctionSchema) -> tuple[Section, ...]:
     assert isinstance(name, Text)
     dispatch = entry.get(DISPATCH)
     if dispatch is None:
-        return (_section(entry, {k: v for k, v in entry.fields.items() if k != NAME}, schema, DEFAULT, name),)
-    other = next((key for word, key in entry.keys.items() if word not in (NAME, DISPATCH)), None)
+        fields = {word: value for word, value in entry.fields.items() if word not in (NAME, OVERRIDE)}
+        return (_section(entry, fields, schema, DEFAULT, name),)
+    other = next((key for word, key in entry.keys.items() if word not in (NAME, DISPATCH, OVERRIDE)), None)
     if other is not None:
         hint = f"move it below a dispatch key, such as `{DEFAULT}:`"
         raise other.error(f"`{shorten(other.value)}` beside `{DISPATCH}:`", hint)

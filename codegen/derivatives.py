@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .derivative_backward import analyse_backward, parse_lines
 from .derivative_forward import LINEAR, analyse_forward, linear_call
-from .derivative_keys import DEFAULT, NAME, Section, sections
+from .derivative_keys import DEFAULT, NAME, OVERRIDE, Section, sections
 from .derivative_model import (
     Derivative,
     DifferentiabilityInfo,
@@ -106,13 +106,21 @@ def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home
 
 
 def analyse_entries(
-    entries: Sequence[Entry], functions: NativeFunctions, callables: Callables, home: str = OPERATORS
+    entries: Sequence[Entry],
+    functions: NativeFunctions,
+    callables: Callables,
+    home: str = OPERATORS,
+    *,
+    replaces: bool = False,
 ) -> Derivatives:
-    """The derivatives of these entries, joined to the operators; `home` is what code calls the module of those.
+    """The derivatives of these entries, joined to the operators.
+
+    home      what generated code calls the module of the operators
+    replaces  whether the entries say `override: true`
 
     Raises SpecError, or SpecErrors where several things are wrong.
     """
-    return _Loader(functions, callables, home).load(entries)
+    return _Loader(functions, callables, home, replaces).load(entries)
 
 
 def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSchema, tuple[str, ...], str]]:
@@ -128,8 +136,8 @@ def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSche
 
 
 class _Loader:
-    def __init__(self, functions: NativeFunctions, callables: Callables, home: str) -> None:
-        self.functions, self.callables, self.home = functions, callables, home
+    def __init__(self, functions: NativeFunctions, callables: Callables, home: str, replaces: bool) -> None:
+        self.functions, self.callables, self.home, self.replaces = functions, callables, home, replaces
         self.counts: dict[str, int] = {}
         self.lines: dict[str, int] = {}
         self.nodes: dict[str, int] = {}
@@ -159,6 +167,7 @@ class _Loader:
             if close is not None:
                 raise close.error(f"unknown key `{shorten(close.value)}`", did_you_mean(close.value, [NAME]))
             raise entry.error("the entry has no `name`", hint)
+        self.check_override(entry)
         schema = parse_func(text)
         name = str(schema.name)
         known = self.functions.schema(name)
@@ -176,6 +185,16 @@ class _Loader:
             raise text.error(f"duplicate entry `{name}`", hint, 0, len(name))
         self.lines[name] = text.line
         return known
+
+    def check_override(self, entry: Entry) -> None:
+        flag = entry.get(OVERRIDE)
+        if flag is None:
+            return
+        if not isinstance(flag, Text) or flag.value != "true":
+            raise entry.keys[OVERRIDE].error(f"`{OVERRIDE}` is not `true`", "write `override: true`, or remove the key")
+        if not self.replaces:
+            hint = "remove the key; it is for a package that replaces a derivative of gradloom's"
+            raise entry.keys[OVERRIDE].error(f"`{OVERRIDE}` for an operator of the same file's own", hint)
 
     def hint_for(self, schema: FunctionSchema) -> str:
         """What to write for an operator that native_functions.yaml does not have."""

@@ -26,8 +26,8 @@ _BANNER = re.compile(r"^# == (\w+) ==$", re.MULTILINE)
 class Families:
     """The families of a package and, for entries of one file, the family of each."""
 
-    def __init__(self, package: Path, source: Source, default: str = DEFAULT_FAMILY) -> None:
-        files = (path for room in ROOMS for path in (package / room).glob("*.py"))
+    def __init__(self, package: Path | None, source: Source, default: str = DEFAULT_FAMILY) -> None:
+        files = (path for room in ROOMS if package is not None for path in (package / room).glob("*.py"))
         self.known = frozenset(path.stem for path in files if not path.stem.startswith("_"))
         banners = [m for m in _BANNER.finditer(source.text) if m[1] in self.known]
         self._default = default

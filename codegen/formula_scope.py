@@ -15,6 +15,7 @@ from enum import Enum
 from .schema import FunctionSchema, Type
 
 OPERATORS = "ops"  # what generated code calls the module of gradloom's operators: `ops.where(...)`
+OWN = "own"  # the same of a package
 
 
 class Kind(Enum):

@@ -101,7 +101,7 @@ def check_named(text: Text, index: FunctionIndex) -> None:
     value = text.value
     named = _DOTTED.fullmatch(value.strip())
     if named is None:
-        room = index.folder.name
+        room = index.room
         hint = f"write `family.function` and define the function in {room}/<family>.py"
         raise text.error(f"`{shorten(value)}` is not the name of a function in {room}/", hint)
     family, function = named.groups()

@@ -42,34 +42,40 @@ class Signature:
 
 
 class FunctionIndex:
-    """The functions of a folder of Python files: `family.function` is `function` in `family.py`.
+    """The functions of a folder of Python files: `family.function` is `function` in `family.py`. None is no folder.
 
     Files are parsed when a family is first asked for. A name is known if the file defines, assigns or imports
     it at its top level and it does not start with an underscore; what it imports from elsewhere (`math`, `os`) is no
     function of the family.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self.room = folder.name if folder is not None else ""
         self._functions: dict[str, dict[str, Signature]] = {}
 
     @property
     def families(self) -> tuple[str, ...]:
         """The names of the files, sorted."""
+        if self.folder is None:
+            return ()
         return tuple(sorted(p.stem for p in self.folder.glob("*.py") if not p.stem.startswith("_")))
 
     def functions(self, family: str) -> dict[str, Signature]:
         """The names in a family; empty where there is no such file. Raises SyntaxError for a broken file."""
         if family not in self._functions:
-            path = self.folder / f"{family}.py"
-            self._functions[family] = _top_level_names(path) if family in self.families else {}
+            known = self.folder is not None and family in self.families
+            self._functions[family] = _top_level_names(self.folder / f"{family}.py") if known else {}  # type: ignore[operator]
         return self._functions[family]
 
     def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
         """None if `family.function` exists; else (the word at fault: 'family' or 'function', message,
         hint).
         """
-        room = self.folder.name
+        room = self.room
+        if self.folder is None:
+            hint = "write an array expression; functions need a package of operators: `gradloom new` makes one"
+            return "family", f"there is no `{family}.{function}`", hint
         if family not in self.families:
             hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
                 f"add it as {room}/{family}.py, or name one of: {', '.join(self.families)}"

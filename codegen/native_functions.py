@@ -48,6 +48,7 @@ class NativeFunction:
     accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
     on_real         'self' if it gives a real tensor back as it is; else None
+    top_level       whether an operator of a package is a function of gradloom's, too
     """
 
     entry: Entry
@@ -65,6 +66,7 @@ class NativeFunction:
     accepts_number: tuple[str, ...]
     domain: Node | None
     on_real: str | None = None
+    top_level: bool = False
 
     @property
     def name(self) -> str:
@@ -149,10 +151,10 @@ def load(
     return analyse_entries(entries, package)
 
 
-def analyse_entries(entries: Sequence[Entry], package: Path, family: str = DEFAULT_FAMILY) -> NativeFunctions:
+def analyse_entries(entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY) -> NativeFunctions:
     """The operators of these entries.
 
-    package   the folder that holds kernels/ and composite/
+    package   the folder that holds kernels/ and composite/; None if there are none
     family    the family of entries that nothing else assigns to one
 
     Raises SpecError, or SpecErrors where several things are wrong.
@@ -169,10 +171,10 @@ def parse_func(text: Text) -> FunctionSchema:
 
 
 class _Loader:
-    def __init__(self, package: Path, entries: Sequence[Entry], family: str) -> None:
+    def __init__(self, package: Path | None, entries: Sequence[Entry], family: str) -> None:
         self.entries = entries
-        self.kernels = FunctionIndex(package / "kernels")
-        self.composites = FunctionIndex(package / "composite")
+        self.kernels = FunctionIndex(package and package / "kernels")
+        self.composites = FunctionIndex(package and package / "composite")
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
     def load(self) -> NativeFunctions:
@@ -216,6 +218,7 @@ class _Loader:
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             domain=entry.get("domain"),
             on_real=word_of(entry, "on_real"),
+            top_level=word_of(entry, "top_level") is not None,
         )
 
     def implementation(

@@ -48,6 +48,7 @@ KEYS = {
     "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),
     "tags": Key("words", "what analysis and tests may rely on", TAGS),
     "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),
+    "top_level": Key("text", "whether an operator of a package is a function of gradloom itself, too", ("true",)),
     "family": Key("text", "the generated file that it goes to, where the kernel does not tell"),
     "type_promotion": Key(
         "text", "how the dtypes of the inputs make the dtype of the result", TYPE_PROMOTIONS

@@ -1,6 +1,7 @@
 """Renders the generated package from the analysed YAML: facts in, text of files out. Nothing is written here.
 
     files = render(derivatives)          # {'functions/elementwise.py': '...', ...}
+    files = render_package(specification)
 
 Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` says under which
 names people reach them. Templates print; what they need to know is decided here and in wrappers.py.
@@ -9,7 +10,9 @@ names people reach them. Templates print; what they need to know is decided here
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import jinja2
@@ -20,10 +23,12 @@ from .derivatives import Derivatives
 from .docstrings import docstring
 from .errors import raise_all
 from .notation import Notation
+from .specification import Specification, base
 from .stubs import render_stubs
+from .target import Target, own
 from .wrappers import Wrapper, make_wrappers
 
-__all__ = ["render"]
+__all__ = ["render", "render_package"]
 
 # Nothing that templates print is ever read as a template; the sandbox is for those who replace a template.
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -200,41 +205,95 @@ def _is_flat(d: Derivative) -> str:
     return " and ".join(f"{name}._array.dtype is flat" for name in tensors) or "flat is not None"
 
 
-def render(derivatives: Derivatives, package: Path | None = None) -> dict[str, str]:
+def render_package(specification: Specification) -> dict[str, str]:
+    """The text of every generated file of a target, by path within its generated package."""
+    target = specification.target
+    files = render(specification.derivatives, target.source if target.is_own else None, target)
+    if target.is_own:
+        return files
+    files["__init__.py"] = _template("registered.py.jinja", target=target, version=version("gradloom"))
+    files["operators.py"] = _template("package.py.jinja", target=target,
+                                      what="The operators of the package, by name: bound when it is registered.")
+    if specification.overrides:
+        files |= _overrides(specification)
+    return files
+
+
+def _overrides(specification: Specification) -> dict[str, str]:
+    """New wrappers for operators of gradloom's, with the code of the old ones but for their derivatives."""
+    target = specification.target
+    theirs = _own_wrappers()
+    notation = _notation(target)
+    wrappers = [replace(theirs[f.name], doc=docstring(f, notation), info=f.info, strategy=f.strategy,
+                        replacement=target.overrides) for f in specification.overrides]
+    infos = {w.info.node: w.info for w in wrappers if w.info is not None and w.info.node is not None}
+    helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
+    files = {"overrides.py": _template("overrides.py.jinja", target=target, wrappers=wrappers, helpers=helpers,
+                                       nodes=sorted(infos))}
+    if infos:
+        nodes = [NodeClass(info) for info in infos.values()]
+        files["functions/overrides.py"] = _functions("overridden", nodes, target)
+    return files
+
+
+@cache
+def _own_wrappers() -> dict[str, Wrapper]:
+    """The wrappers of gradloom's operators, by full name."""
+    return {w.name: w for w in make_all(_with_wrapper(base().derivatives()), None)}
+
+
+def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
+    """The operators and variants that have a wrapper of their own."""
+    return [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
+
+
+def _notation(target: Target) -> Notation:
+    """What writes the derivatives of a target, with the helpers that its formulas may call."""
+    sources = (target.source, None if target.is_own else own().source)
+    return Notation(*(source / "formulas" for source in sources if source is not None))
+
+
+def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:
     """The text of every generated file, by path within the package.
 
     Args:
         package: the folder of the hand-written library; with it, type stubs are among the files, and docstrings
             write out what short helpers do.
+        target: what is generated for; gradloom by default.
     """
-    joined = [f for f in derivatives if f.variant is None or f.variant.kind in ("inplace", "copy")]
-    wrappers = make_all(joined, Notation(*([package / "formulas"] if package is not None else [])))
+    joined = _with_wrapper(derivatives)
+    if target is not None and not target.is_own:
+        notation = _notation(target)
+    else:
+        target, notation = target or own(), Notation(*([package / "formulas"] if package is not None else []))
+    wrappers = make_all(joined, notation, target)
     families = sorted({w.native.family for w in wrappers})
-    files = {"__init__.py": _template("package.py.jinja", what="The generated library."),
-             "functions/__init__.py": _template("package.py.jinja", what="Backward nodes, by family."),
-             "variable_type/__init__.py": _template("package.py.jinja", what="Wrappers, by family.")}
+    files = {name: _template("package.py.jinja", what=what, target=target) for name, what in (
+        ("__init__.py", "The generated library."), ("functions/__init__.py", "Backward nodes, by family."),
+        ("variable_type/__init__.py", "Wrappers, by family."))}
     nodes_of = _nodes_by_family(derivatives, joined, families)
     for family in families:
         mine = [w for w in wrappers if w.native.family == family]
         nodes = nodes_of[family]
         if nodes:
-            files[f"functions/{family}.py"] = _functions(family, nodes)
-        files[f"variable_type/{family}.py"] = _variable_type(family, mine)
+            files[f"functions/{family}.py"] = _functions(family, nodes, target)
+        files[f"variable_type/{family}.py"] = _variable_type(family, mine, target)
     names = _public_names(wrappers)
-    files["namespaces.py"] = _namespaces(families, wrappers, names)
+    files["namespaces.py"] = _namespaces(families, wrappers, names, target)
     if package is not None:
         files |= render_stubs(names, package, _template)
     return files
 
 
-def make_all(joined: Sequence[DifferentiableFunction], notation: Notation) -> list[Wrapper]:
+def make_all(joined: Sequence[DifferentiableFunction], notation: Notation | None,
+             target: Target | None = None) -> list[Wrapper]:
     """The wrappers of all operators, in the order of the file."""
     counts: dict[str, int] = {}
     for f in joined:
         key = f.schema.name.name
         counts[key] = counts.get(key, 0) + 1
-    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts), docstring(f, notation))
-                for f in joined]
+    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts),
+                              docstring(f, notation) if notation is not None else "", target) for f in joined]
     _check_unique(wrappers)
     return wrappers
 
@@ -279,12 +338,12 @@ def _nodes_by_family(derivatives: Derivatives, joined: Iterable[DifferentiableFu
     return found
 
 
-def _functions(family: str, nodes: Sequence[NodeClass]) -> str:
+def _functions(family: str, nodes: Sequence[NodeClass], target: Target) -> str:
     helpers = _by_module(h for n in nodes for h in n.info.helpers)
-    return _template("functions.py.jinja", family=family, nodes=nodes, helpers=helpers)
+    return _template("functions.py.jinja", family=family, nodes=nodes, helpers=helpers, target=target)
 
 
-def _variable_type(family: str, wrappers: Sequence[Wrapper]) -> str:
+def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
     kernels = {k for w in wrappers if w.native.kernel is not None for k in w.native.kernel.families}
     composites = {w.composite.split(".")[0].removeprefix("composite_") for w in wrappers if w.composite}
     helpers = _by_module(h for w in wrappers if w.info is not None for h in w.info.forward_helpers)
@@ -295,13 +354,15 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper]) -> str:
          "fields": [r.name for r in w.schema.returns]} for name, w in results.items()
     ]
     return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
-                     composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types)
+                     composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types,
+                     target=target)
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Helpers by the whole name of their module."""
     found: dict[str, set[str]] = {}
     for module, name in helpers:
-        found.setdefault(module, set()).add(name)
+        found.setdefault(module if "." in module else f"gradloom.formulas.{module}", set()).add(name)
     return [(module, sorted(names)) for module, names in sorted(found.items())]
 
 
@@ -324,8 +385,12 @@ class PublicName:
     @property
     def method_entries(self) -> tuple[int, ...]:
         """The positions of the overloads that are methods, as all in-place variants are."""
-        return tuple(i for i, w in enumerate(self.wrappers)
-                     if "method" in w.variants or (w.kind == "inplace" and w.parameters[0].argument.name == "self"))
+        return tuple(i for i, w in enumerate(self.wrappers) if "method" in w.variants or (
+            w.of_methods and w.kind == "inplace" and w.parameters[0].argument.name == "self"))
+
+    @property
+    def top_level(self) -> bool:
+        return any(w.native.top_level for w in self.wrappers)
 
     @property
     def is_method(self) -> bool:
@@ -349,13 +414,14 @@ def _public_names(wrappers: Iterable[Wrapper]) -> list[PublicName]:
     return [PublicName(name, tuple(group)) for name, group in sorted(names.items())]
 
 
-def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName]) -> str:
+def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName],
+                target: Target) -> str:
     modules: dict[str, list[tuple[str, str]]] = {}
     for n in public:
         if n.module and n.is_function:
             modules.setdefault(n.module, []).append((n.short, n.name))
     return _template("namespaces.py.jinja", families=families, names=public, wrappers=wrappers,
-                     modules=sorted(modules.items()))
+                     modules=sorted(modules.items()), target=target)
 
 
 def _template(name: str, **facts: object) -> str:

@@ -21,9 +21,11 @@ from .derivative_model import (
     Output,
     SavedAttribute,
 )
+from .formula_scope import OPERATORS, OWN
 from .kernel_expr import outermost_ufunc
 from .native_functions import NativeFunction
 from .schema import Argument, FunctionSchema
+from .target import Target
 
 # Arguments that say where a result lives; every result lives on the CPU in a strided layout.
 PLACEMENT = ("layout", "device", "pin_memory", "non_blocking")
@@ -199,6 +201,9 @@ class Wrapper:
     guard: str | None
     has_out: bool
     composite: str | None = None
+    operators: str = OPERATORS  # what the code calls the module that has this operator
+    of_methods: bool = True  # whether an in-place variant is a method even if nobody says so
+    replacement: str = ""  # of a derivative that is replaced: the module with what the new formulas call
 
     # --- signature and calls -----------------------------------------------------------------------------------
 
@@ -477,7 +482,7 @@ class Wrapper:
         if "changes_dtype" not in self.native.tags:
             return ""
         rest = "".join(f", {p.name}={p.name}" if p.argument.kwarg_only else f", {p.name}" for p in self.parameters[1:])
-        return f"lambda t: ops.{self.schema.name.unambiguous}(t{rest})"
+        return f"lambda t: {self.operators}.{self.schema.name.unambiguous}(t{rest})"
 
     @property
     def list_output(self) -> bool:
@@ -547,7 +552,10 @@ class Wrapper:
 
     @property
     def node(self) -> str | None:
-        return self.info.node if self.info is not None else None
+        """The node class, as the code names it."""
+        if self.info is None or self.info.node is None:
+            return None
+        return f"{self.replacement}.{self.info.node}" if self.replacement else self.info.node
 
     @property
     def inputs(self) -> tuple[Edge, ...]:
@@ -611,10 +619,17 @@ class Wrapper:
             message = repr(
                 f"the forward-mode derivative for '{self.name}' is not implemented. {f.not_implemented or ''}"
             )
-            formula = rename(f.formula, names) if f.not_implemented is None else ""
+            formula = rename(f.formula, {**names, **self._moved}) if f.not_implemented is None else ""
             found.append(ForwardFormula(targets, formula, f"{', '.join(f.outputs)}: {_one_line(f.source)}",
                                         f.not_implemented, message))
         return tuple(found)
+
+    @property
+    def _moved(self) -> Mapping[str, str]:
+        """What a formula calls, as code says that runs in another module than the one that imports it."""
+        if not self.replacement or self.info is None:
+            return {}
+        return {name: f"{self.replacement}.{name}" for name in (OWN, *(n for _, n in self.info.forward_helpers))}
 
     @property
     def tangents(self) -> tuple[TangentRead, ...]:
@@ -723,13 +738,14 @@ def parser_signature(wrapper: Wrapper) -> str:
 
 
 def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = (),
-                  doc: str = "") -> Wrapper:
+                  doc: str = "", target: Target | None = None) -> Wrapper:
     """The wrapper of an operator or of its in-place variant.
 
     Args:
         is_single: whether its Python name has only this overload.
         taken: the Python names of all operators; an overload must not be called like one of another name.
         doc: its docstring.
+        target: the package that has it; gradloom itself by default.
     """
     native: NativeFunction = joined.function
     schema = joined.schema
@@ -761,4 +777,6 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collec
         guard=f"_{schema.name.unambiguous.upper()}" if direct else None,
         has_out=kind != "inplace" and any(v.kind == out_kind for v in native.derived),
         composite=None if native.composite is None else f"composite_{native.composite}",
+        operators=OPERATORS if target is None else target.operators,
+        of_methods=target is None or target.is_own,
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..checkout import add_root, find_root, rendered
+from ..checkout import add_root, find_target, rendered
 from ..write import difference
 
 configure = add_root
 
 
 def run(arguments: argparse.Namespace) -> int:
-    root = find_root(arguments.root)
-    text = difference(root / "generated", rendered(root))
+    target = find_target(arguments.root)
+    assert target.output is not None
+    text = difference(target.output, rendered(target))
     if not text:
         print("generated/ is up to date")
         return 0

@@ -133,6 +133,7 @@ if _typing.TYPE_CHECKING:
     from . import (
         linalg as linalg,
         nn as nn,
+        ops as ops,
         optim as optim,
         random as random,
         return_types as return_types,
@@ -156,7 +157,7 @@ if _typing.TYPE_CHECKING:
     )
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "_C"}
+                 "types", "ops", "_C"}
 
 
 if not _typing.TYPE_CHECKING:

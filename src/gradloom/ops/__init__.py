@@ -1,0 +1,56 @@
+"""Operators by namespace: `gradloom.ops.<namespace>.<operator>`, those of packages and those defined at run time.
+
+    import myops                                    # a package that `gradloom new myops` made
+    gradloom.ops.myops.softabs(x)                   # its operator, also `x.softabs()` where its entry says method
+    gradloom.ops.myops.softabs.default(x)           # one overload of it
+
+    gradloom.ops.define(text)                       # YAML entries, in a notebook: gradloom.ops.user.softabs(x)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ._namespace import Namespace, Operator
+from ._registry import Registration, namespaces, register
+
+if TYPE_CHECKING:
+    from ..tools.define import Definition
+
+__all__ = ["Namespace", "Operator", "Registration", "define", "register"]
+
+
+def define(text: str, derivatives: str | None = None, *, namespace: str = "user") -> Definition:
+    """Define operators from YAML entries, for this process: `gradloom generate` without a file.
+
+    Args:
+        text: entries of native_functions.yaml (`- func: ...`) and of derivatives.yaml (`- name: ...`), in any order.
+        derivatives: the latter, if they are in a text of their own.
+        namespace: where the operators are reached: `gradloom.ops.<namespace>`. An operator that was defined before is
+            replaced, so that a cell of a notebook can be run again.
+
+    Returns:
+        A handle: `remove()` takes everything back, and `with define(...):` does so at the end of the block.
+
+    Raises:
+        gradloom.codegen.errors.SpecError: if anything is wrong in the text, with the line and a hint; nothing is
+            defined then.
+        ValueError: for a namespace that is not a name, or that a package has.
+    """
+    from importlib import import_module
+
+    found: Definition = import_module("gradloom.tools.define").define(text, derivatives, namespace=namespace)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return namespaces[name]
+    except KeyError:
+        pass
+    known = ", ".join(sorted(namespaces)) or "none"
+    raise AttributeError(f"gradloom.ops has no namespace '{name}': import the package that registers it (now: {known})")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *namespaces]

@@ -1,0 +1,155 @@
+"""Puts generated operators where they are called from, and takes them away again; all or nothing.
+
+What is registered are the modules that the generator makes of a package (`myops.generated`): `namespaces` says which
+operators there are and under which names, `operators` is the empty module through which they reach one another, and
+`overrides`, where there is one, holds new code for gradloom's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import gradloom
+
+from ..tensor import Tensor
+from . import _overrides
+from ._namespace import Namespace, Operator
+
+namespaces: dict[str, Namespace] = {}
+_registrations: dict[str, Registration] = {}  # by the name of the generated package
+RESERVED = frozenset(("define", "register", "aten", "prim", "gradloom"))
+
+
+class Registration:
+    """The operators of one generated package, registered.
+
+    Attributes:
+        namespace: the name under gradloom.ops.
+        operators: the names that it has there.
+        is_package: whether they are from a package that was imported, and not from `define`.
+    """
+
+    def __init__(self, generated: str, namespace: str, is_package: bool = False) -> None:
+        self.generated, self.namespace, self.is_package = generated, namespace, is_package
+        self.operators: tuple[str, ...] = ()
+        self._undo: list[Callable[[], None]] = []
+
+    def remove(self) -> None:
+        """Take the operators away, and give gradloom's own the derivatives that they had. Twice does nothing."""
+        while self._undo:
+            self._undo.pop()()
+        if _registrations.get(self.generated) is self:
+            del _registrations[self.generated]
+
+    def _put(self, holder: Any, name: str, value: object) -> None:
+        """Set an attribute that is not there; `remove` deletes it if it is still this one."""
+        setattr(holder, name, value)
+
+        def undo() -> None:
+            if vars(holder).get(name) is value:
+                delattr(holder, name)
+        self._undo.append(undo)
+
+    def _insert(self, table: dict[str, Any], name: str, value: object) -> None:
+        table[name] = value
+
+        def undo() -> None:
+            if table.get(name) is value:
+                del table[name]
+        self._undo.append(undo)
+
+
+def register(generated: str) -> Registration:
+    """Register the operators of a package, which `gradloom generate` has written.
+
+    Args:
+        generated: the name of the package's generated part: `__name__ + ".generated"` in its `__init__.py`.
+
+    Returns:
+        The registration; the same one if it is registered already.
+
+    Raises:
+        RuntimeError: if the code was generated for another gradloom, or something is in the place of one of its
+            operators: another package of that namespace, or a method of tensors. Nothing is registered then.
+    """
+    known = _registrations.get(generated)
+    if known is not None:
+        return known
+    root = import_module(generated)
+    _check_version(generated, root.GRADLOOM)
+    parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators")}
+    overrides = import_module(f"{generated}.overrides") if _has(root, "overrides") else None
+    other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
+    if other is not None or root.NAMESPACE in RESERVED:
+        owner = f"{other.generated} has it" if other is not None else "it is gradloom's own"
+        raise RuntimeError(f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}")
+    return bind(Registration(generated, root.NAMESPACE, True), parts["namespaces"], parts["operators"], overrides)
+
+
+def _has(root: ModuleType, name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(f"{root.__name__}.{name}") is not None
+
+
+def _check_version(generated: str, version: str) -> None:
+    """Generated code calls what is gradloom's own affair, so it fits the versions that differ in the last number."""
+    ours = gradloom.__version__
+    if version.split(".")[:2] != ours.split(".")[:2]:
+        raise RuntimeError(f"{generated} was generated for gradloom {version}, and this is gradloom {ours}: run "
+                           "`gradloom generate` in its project, or install a version of it that was made for this one")
+
+
+def bind(registration: Registration, generated: Any, operators: ModuleType, overrides: Any = None,
+         replaced: tuple[Registration, ...] = ()) -> Registration:
+    """Bind what a `namespaces` module lists; everything is checked before the first name is bound.
+
+    Args:
+        registration: what remembers how to take it back.
+        generated: the `namespaces` module.
+        operators: the module through which the package's operators reach one another.
+        overrides: the `overrides` module, if derivatives of gradloom's are replaced.
+        replaced: registrations that are to be removed first, whose names are therefore free.
+
+    Raises:
+        RuntimeError: if a name is taken.
+    """
+    name = registration.namespace
+    gone = {key for r in replaced for key in r.operators}
+    taken = [f"Tensor.{m}" for m in generated.METHODS if hasattr(Tensor, m) and m not in gone]
+    taken += [f"gradloom.{f}" for f in generated.FUNCTIONS if f in vars(gradloom) and f not in gone]
+    if taken:
+        raise RuntimeError(f"gradloom.ops.{name} cannot be registered: there is {taken[0]} already")
+    for old in replaced:
+        old.remove()
+    for key, function in {**generated.OVERLOADS, **generated.OPERATORS}.items():
+        registration._insert(vars(operators), key, function)
+    registration.operators = tuple(generated.OPERATORS)
+    if name not in namespaces:
+        namespaces[name] = Namespace(name)
+    table = vars(namespaces[name])["_operators"]
+    for operator, function in generated.OPERATORS.items():
+        entries = generated.ENTRIES.get(operator) or generated.GUARDS[operator].entries
+        overloads = dict(zip(generated.OVERLOAD_NAMES[operator], entries, strict=True))
+        registration._insert(table, operator, Operator(name, operator, function, overloads))
+    for method, function in generated.METHODS.items():
+        registration._put(Tensor, method, function)
+    for function_name in generated.FUNCTIONS:
+        registration._put(gradloom, function_name, generated.OPERATORS[function_name])
+    if overrides is not None:
+        registration._undo.append(_overrides.apply(overrides, registration.generated))
+    _registrations[registration.generated] = registration
+    return registration
+
+
+def owner_of(namespace: str) -> Registration | None:
+    """The package that has registered a namespace by being imported; None for those of `define` and for free ones."""
+    return next((r for r in _registrations.values() if r.namespace == namespace and r.is_package), None)
+
+
+def registered() -> Mapping[str, Registration]:
+    """What is registered, by the name of the generated package."""
+    return dict(_registrations)

@@ -1,0 +1,192 @@
+"""`gradloom.ops.define`: operators from YAML in memory, with everything that `gradloom generate` does for a file."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+import textwrap
+from dataclasses import replace
+from types import ModuleType
+
+from gradloom.codegen import derivatives, native_functions
+from gradloom.codegen.derivative_keys import NAME
+from gradloom.codegen.errors import SpecError, raise_all
+from gradloom.codegen.formula_scope import Callables
+from gradloom.codegen.operator_name import IDENTIFIER
+from gradloom.codegen.render import render_package
+from gradloom.codegen.source import parse_entries
+from gradloom.codegen.specification import Specification, analyse
+from gradloom.codegen.target import in_memory
+from gradloom.codegen.text import Entry, Text
+from gradloom.ops import _registry
+
+SHOWN = "<define>"
+_numbers = itertools.count(1)
+
+
+class Definition:
+    """What a call of `gradloom.ops.define` has made.
+
+    Attributes:
+        namespace: where the operators are: `gradloom.ops.<namespace>`.
+        operators: their names there, variants included.
+        overrides: the full names of gradloom's operators whose derivative is replaced, variants included.
+        sources: the generated code, by module.
+    """
+
+    def __init__(self, specification: Specification, modules: dict[str, ModuleType], sources: dict[str, str],
+                 registration: _registry.Registration) -> None:
+        self.namespace = specification.target.namespace
+        self.operators = registration.operators
+        self.overrides = tuple(f.name for f in specification.overrides)
+        self.sources = sources
+        self.specification = specification
+        self._modules, self._registration = modules, registration
+
+    def remove(self) -> None:
+        """Take the operators away and give gradloom's own the derivatives that they had. Twice does nothing.
+
+        Graphs that were made before can still be differentiated.
+        """
+        self._registration.remove()
+        _forget(self._modules)
+        if self in _definitions:
+            _definitions.remove(self)
+
+    def __enter__(self) -> Definition:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        made = [f"gradloom.ops.{self.namespace}.{name}" for name in self.operators]
+        made += [f"the derivative of {name}" for name in self.overrides]
+        return f"<definition of {', '.join(made) or 'nothing'}>"
+
+
+# Those in force; an operator that is defined again takes the place of the old one.
+_definitions: list[Definition] = []
+# Namespace -> the module through which its operators reach one another, whichever call defined them.
+_operators: dict[str, ModuleType] = {}
+
+
+def define(text: str, formulas: str | None = None, *, namespace: str = "user") -> Definition:
+    """See `gradloom.ops.define`."""
+    _check_namespace(namespace)
+    operators, entries = _sorted(text, formulas)
+    target = in_memory(namespace, f"gradloom.ops.{namespace}.defined_{next(_numbers)}")
+    replaced = _replaced_by(operators, entries, namespace)
+    specification = analyse(target, operators, entries, _earlier(namespace, replaced))
+    sources = render_package(specification)
+    modules: dict[str, ModuleType] = {}
+    try:
+        for name in sorted(sources, key=_order):
+            _load(target.generated, name, sources[name], modules)
+        registration = _registry.Registration(target.generated, namespace)
+        generated = target.generated
+        _registry.bind(registration, modules[f"{generated}.namespaces"], modules[f"{generated}.operators"],
+                       modules.get(f"{generated}.overrides"), tuple(d._registration for d in replaced))
+    except BaseException:
+        _forget(modules)
+        raise
+    for old in replaced:
+        old.remove()
+    definition = Definition(specification, modules, sources, registration)
+    _definitions.append(definition)
+    return definition
+
+
+def _replaced_by(operators: list[Entry], formulas: list[Entry], namespace: str) -> tuple[Definition, ...]:
+    """Earlier definitions of the same operators, or of the same derivatives of gradloom's."""
+    texts = [entry.get(key) for entries, key in ((operators, "func"), (formulas, NAME)) for entry in entries]
+    names = [native_functions.parse_func(text).name for text in texts if isinstance(text, Text) and text.value.strip()]
+    return tuple(d for d in _definitions if d.namespace == namespace and not (
+        {name.name for name in names}.isdisjoint(d.operators) and {*map(str, names)}.isdisjoint(d.overrides)))
+
+
+def _check_namespace(namespace: str) -> None:
+    if not isinstance(namespace, str) or not IDENTIFIER.fullmatch(namespace) or namespace.startswith("_"):
+        raise ValueError(f"the namespace {namespace!r} is not a name")
+    if namespace in _registry.RESERVED:
+        raise ValueError(f"gradloom.ops.{namespace} is gradloom's own: choose another namespace")
+    owner = _registry.owner_of(namespace)
+    if owner is not None:
+        raise ValueError(f"gradloom.ops.{namespace} belongs to {owner.generated}: choose another namespace")
+
+
+def _sorted(text: str, formulas: str | None) -> tuple[list[Entry], list[Entry]]:
+    """The entries of native_functions.yaml and those of derivatives.yaml."""
+    entries = list(parse_entries(_plain(text), SHOWN))
+    if formulas is not None:
+        entries += parse_entries(_plain(formulas), SHOWN if text is formulas else "<define, derivatives>")
+    operators = [e for e in entries if "func" in e]
+    others = [e for e in entries if "func" not in e]
+    errors: list[SpecError] = []
+    for entry in entries:
+        if "func" in entry and NAME in entry:
+            hint = "start a second entry with `- ` before `name:`: one for the operator, one for its derivative"
+            errors.append(entry.keys[NAME].error("`func` and `name` in one entry", hint))
+        elif "func" not in entry and NAME not in entry:
+            hint = "an operator starts with `- func: <schema>`, a derivative with `- name: <schema>`"
+            errors.append(entry.error("the entry has neither `func` nor `name`", hint))
+    raise_all(errors)
+    return operators, others
+
+
+def _plain(text: str) -> str:
+    """The text without the indentation that a string in a program may have."""
+    if not isinstance(text, str):
+        raise TypeError(f"define() takes YAML as a string, not {type(text).__name__}")
+    return textwrap.dedent(text.replace("\r\n", "\n"))
+
+
+def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | None:
+    """The operators of the namespace that were defined before and stay."""
+    found: Callables | None = None
+    for definition in _definitions:
+        if definition.namespace == namespace and definition not in replaced:
+            known = definition.specification
+            one = derivatives.callables_of(known.functions, {}, known.target.operators)
+            one = replace(one, array_forms={})  # they may be defined anew, so no kernel of theirs is copied
+            found = one if found is None else found.and_those_of(one)
+    return found
+
+
+_ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "overrides")
+
+
+def _order(name: str) -> tuple[int, int]:
+    """Modules before those that import them."""
+    top = name.removesuffix(".py").split("/")[0]
+    return _ORDER.index(top), 0 if name.endswith("__init__.py") else 1
+
+
+def _load(package: str, name: str, text: str, modules: dict[str, ModuleType]) -> None:
+    """Run one generated file as a module; tracebacks and `inspect.getsource` find its text."""
+    dotted = name.removesuffix(".py").replace("/", ".")
+    full = package if dotted == "__init__" else f"{package}.{dotted.removesuffix('.__init__')}"
+    file = f"<define {full.removeprefix('gradloom.ops.')}>"
+    if dotted == "operators":
+        namespace = package.split(".")[-2]
+        modules[full] = sys.modules[full] = _operators.setdefault(namespace, ModuleType(full, "Bound by definitions."))
+        setattr(modules[package], dotted, modules[full])
+        return
+    module = ModuleType(full)
+    module.__file__, module.__package__ = file, full if name.endswith("__init__.py") else full.rpartition(".")[0]
+    if name.endswith("__init__.py"):
+        module.__path__ = []
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    modules[full] = sys.modules[full] = module
+    parent = modules.get(full.rpartition(".")[0])
+    if parent is not None:
+        setattr(parent, full.rpartition(".")[2], module)
+    exec(compile(text, file, "exec"), module.__dict__)
+
+
+def _forget(modules: dict[str, ModuleType]) -> None:
+    for name, module in modules.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+        linecache.cache.pop(getattr(module, "__file__", None) or "", None)
