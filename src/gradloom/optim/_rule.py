@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
 from gradloom.autograd import increment_version
 from gradloom.optim._arrays import in_blocks
 from gradloom.optim.optimizer import Optimizer, advance, gradient_array, new_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class RuleOptimizer(Optimizer):
@@ -18,20 +24,20 @@ class RuleOptimizer(Optimizer):
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
-    def _kept(self, group) -> dict:
+    def _kept(self, group) -> dict[str, Any]:
         """What is kept for each parameter: the tensors' names and first values."""
         raise NotImplementedError
 
     def _rule(self, group, count, state):
         raise NotImplementedError
 
-    def _initial_state(self, parameter, group) -> dict:
+    def _initial_state(self, parameter, group) -> dict[str, Any]:
         state = {"step": new_step()}
         for name, value in self._kept(group).items():
             state[name] = gl.full_like(parameter, value) if value else gl.zeros_like(parameter)
         return state
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; returns the closure's loss, or None."""
         loss = self._loss_of(closure)
         name = type(self).__name__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import gradloom as gl
@@ -9,6 +11,10 @@ from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed
 from gradloom.optim.optimizer import check_implementation, check_options
 from gradloom.optim.rmsprop import _running_square
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "Adagrad"]
 
@@ -29,8 +35,8 @@ class Adagrad(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -40,7 +46,7 @@ class Adagrad(RuleOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
-    ):
+    ) -> None:
         check_options(lr)
         if not lr_decay >= 0.0:
             raise ValueError(f"Invalid lr_decay value: {lr_decay}")
@@ -114,8 +120,8 @@ class Adadelta(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1.0,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
@@ -124,7 +130,7 @@ class Adadelta(RuleOptimizer):
         capturable: bool = False,
         maximize: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         check_options(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import gradloom as gl
@@ -15,6 +17,13 @@ from gradloom.optim.optimizer import (
     gradient_array,
     new_step,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adam", "AdamW"]
 
@@ -46,9 +55,9 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -59,7 +68,7 @@ class Adam(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
-    ):
+    ) -> None:
         _check_tensors(lr, betas, foreach, capturable)
         check_options(lr, weight_decay, eps, betas)
         check_implementation(foreach, fused, differentiable)
@@ -78,7 +87,7 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; returns the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
@@ -124,9 +133,9 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
@@ -136,7 +145,7 @@ class AdamW(Adam):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
-    ):
+    ) -> None:
         super().__init__(
             params,
             lr,
@@ -152,7 +161,7 @@ class AdamW(Adam):
             decoupled_weight_decay=True,
         )
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import gradloom as gl
@@ -9,6 +11,10 @@ from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed
 from gradloom.optim.optimizer import check_implementation, check_options
 from gradloom.optim.rmsprop import _running_square
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "NAdam", "RAdam"]
 
@@ -53,9 +59,9 @@ class Adamax(_AdamLike):
 
     def __init__(
         self,
-        params,
-        lr=2e-3,
-        betas=(0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         foreach: bool | None = None,
@@ -63,7 +69,7 @@ class Adamax(_AdamLike):
         maximize: bool = False,
         differentiable: bool = False,
         capturable: bool = False,
-    ):
+    ) -> None:
         check_options(lr, weight_decay, eps, betas)
         check_implementation(foreach, None, differentiable)
         defaults = {
@@ -116,9 +122,9 @@ class NAdam(_AdamLike):
 
     def __init__(
         self,
-        params,
-        lr=2e-3,
-        betas=(0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         momentum_decay: float = 4e-3,
@@ -128,7 +134,7 @@ class NAdam(_AdamLike):
         maximize: bool = False,
         capturable: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         check_options(lr, weight_decay, eps, betas)
         if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
@@ -195,9 +201,9 @@ class RAdam(_AdamLike):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         decoupled_weight_decay: bool = False,
@@ -206,7 +212,7 @@ class RAdam(_AdamLike):
         maximize: bool = False,
         capturable: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         check_options(lr, weight_decay, eps, betas)
         check_implementation(foreach, None, differentiable)
         defaults = {

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import gradloom as gl
 from gradloom.optim._arrays import number
 from gradloom.optim._line_search import strong_wolfe
 from gradloom.optim.optimizer import Optimizer, check_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["LBFGS"]
 
@@ -29,15 +38,15 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1,
+        params: ParamsT,
+        lr: float | Tensor = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
-    ):
+    ) -> None:
         check_options(lr)
         defaults = {
             "lr": lr,
@@ -53,7 +62,7 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
-    def step(self, closure):
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Take up to `max_iter` quasi-Newton steps; returns the loss before the first.
 
         Args:

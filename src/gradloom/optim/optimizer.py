@@ -9,13 +9,20 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 import gradloom as gl
 from gradloom.optim._arrays import is_tensor_of_many
 from gradloom.utils.hooks import RemovableHandle
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+
+# What an optimizer is made for: parameters, groups of them with options, or parameters with their names.
+ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]"
 
 __all__ = [
     "Optimizer",
@@ -31,7 +38,7 @@ _global_post_hooks: OrderedDict = OrderedDict()
 class _Required:
     """Stands in `defaults` for an option without a default."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<required parameter>"
 
 
@@ -46,7 +53,7 @@ def _add(hooks, hook, prepend=False):
     return handle
 
 
-def register_optimizer_step_pre_hook(hook) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before the step of every optimizer.
 
     It may return new (args, kwargs).
@@ -54,7 +61,7 @@ def register_optimizer_step_pre_hook(hook) -> RemovableHandle:
     return _add(_global_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after the step of every optimizer."""
     return _add(_global_post_hooks, hook)
 
@@ -104,13 +111,13 @@ class Optimizer:
     #: Options that states saved by earlier versions may lack, with what they meant then.
     _later_options: dict = {}
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if step is not None and not getattr(step, "hooked", False):
             cls.step = _hooked(step)
 
-    def __init__(self, params, defaults: dict):
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hook_tables()
         if isinstance(params, gl.Tensor):
@@ -132,10 +139,10 @@ class Optimizer:
         for table in _HOOK_TABLES:
             setattr(self, table, OrderedDict())
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
@@ -143,14 +150,14 @@ class Optimizer:
             for name, value in self._later_options.items():
                 group.setdefault(name, value)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
         for number, group in enumerate(self.param_groups):
             options = "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
             text += f"\nParameter Group {number}\n{options}"
         return text + ")"
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once from their gradients.
 
         Args:
@@ -184,7 +191,7 @@ class Optimizer:
                     gradient.requires_grad_(False)
                 gradient.zero_()
 
-    def add_param_group(self, param_group: dict) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, with options that override the defaults.
 
         Raises TypeError for something else than a dictionary of tensors; ValueError for a tensor that is the
@@ -230,7 +237,7 @@ class Optimizer:
             )
         self.param_groups.append(param_group)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """The state and the groups, with parameters replaced by their numbers in the order of the groups."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
@@ -253,7 +260,7 @@ class Optimizer:
                 result = answer
         return result
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` of such an optimizer gave; ValueError when the groups' sizes differ.
 
         The state's floating point tensors are converted to the type of their parameter, all but the step
@@ -294,30 +301,30 @@ class Optimizer:
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
-    def register_step_pre_hook(self, hook) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
         return _add(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
         return _add(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before `state_dict` collects."""
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after `state_dict` collected.
 
         It may return another dictionary.
         """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before loading; it may return another dictionary."""
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` after loading."""
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
@@ -360,7 +367,8 @@ def _fitted(parameter, value, key=None):
     return value
 
 
-def check_options(lr, weight_decay=0, eps=0.0, betas=(0.0, 0.0)) -> None:
+def check_options(lr: float | Tensor, weight_decay: float = 0, eps: float = 0.0,
+                  betas: tuple[float | Tensor, float | Tensor] = (0.0, 0.0)) -> None:
     """Raise ValueError for options outside their range that most optimizers have."""
     if is_tensor_of_many(lr):
         raise ValueError("Tensor lr must be 1-element")
@@ -375,7 +383,7 @@ def check_options(lr, weight_decay=0, eps=0.0, betas=(0.0, 0.0)) -> None:
         raise ValueError(f"Invalid weight_decay value: {weight_decay}")
 
 
-def check_implementation(foreach, fused, differentiable) -> None:
+def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
     """Refuse what does not go together.
 
     There is one implementation, so `foreach` and `fused` choose nothing. `differentiable` would need a step
@@ -390,7 +398,7 @@ def check_implementation(foreach, fused, differentiable) -> None:
         raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
 
 
-def gradient_array(parameter, what):
+def gradient_array(parameter: Tensor, what: str) -> Any:
     """The array of a parameter's gradient; RuntimeError for a sparse one."""
     gradient = parameter.grad
     if gradient.is_sparse:
@@ -401,12 +409,12 @@ def gradient_array(parameter, what):
     return array
 
 
-def new_step():
+def new_step() -> Any:
     """A step count of zero."""
     return gl.tensor(0.0, dtype=gl.float32)
 
 
-def advance(state) -> float:
+def advance(state: dict[str, Any]) -> float:
     """Count one step and return the number."""
     array = state["step"]._array
     array += 1

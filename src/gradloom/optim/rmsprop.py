@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed
 from gradloom.optim.optimizer import check_implementation, check_options
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop"]
 
@@ -28,8 +34,8 @@ class RMSprop(RuleOptimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-2,
+        params: ParamsT,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -39,7 +45,7 @@ class RMSprop(RuleOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         check_options(lr, eps=eps)
         if not momentum >= 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")

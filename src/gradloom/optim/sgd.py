@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import gradloom as gl
 from gradloom.autograd import increment_version
 from gradloom.optim._arrays import in_blocks, number
 from gradloom.optim.optimizer import Optimizer, check_implementation, check_options, gradient_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["SGD"]
 
@@ -36,18 +45,18 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params,
-        lr=1e-3,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay=0,
+        weight_decay: float = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
         foreach: bool | None = None,
         differentiable: bool = False,
         fused: bool | None = None,
-    ):
+    ) -> None:
         check_options(lr, weight_decay)
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
@@ -67,7 +76,7 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; returns the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:

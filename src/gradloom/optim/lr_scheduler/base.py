@@ -8,14 +8,18 @@ then products of rounded factors: the closed form, where there is one, differs f
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.optim.optimizer import Optimizer
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["LRScheduler"]
 
 
-def set_rate(group, rate):
+def set_rate(group: dict[str, Any], rate: Any) -> Any:
     """A group's new learning rate; one that is a tensor is changed in place, as others may hold it."""
     if isinstance(group["lr"], gl.Tensor):
         group["lr"].fill_(float(rate))
@@ -23,7 +27,7 @@ def set_rate(group, rate):
         group["lr"] = rate
 
 
-def copied(rate):
+def copied(rate: Any) -> Any:
     return rate.clone() if isinstance(rate, gl.Tensor) else rate
 
 
@@ -36,7 +40,7 @@ class LRScheduler:
             Otherwise the groups must have that entry: KeyError.
     """
 
-    def __init__(self, optimizer, last_epoch: int = -1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         require_optimizer(optimizer)
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
@@ -58,19 +62,19 @@ class LRScheduler:
         self.step()
         self._is_initial = False
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self) -> list:
+    def get_last_lr(self) -> list[float]:
         """The rates last set, one per group."""
         return self._last_lr
 
-    def get_lr(self) -> list:
+    def get_lr(self) -> list[float]:
         """The rates for `last_epoch`, one per group."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
@@ -110,12 +114,12 @@ class LRScheduler:
         return [copied(group["lr"]) for group in self.optimizer.param_groups]
 
 
-def require_optimizer(optimizer):
+def require_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
-def one_per_group(optimizer, functions, what):
+def one_per_group(optimizer: Optimizer, functions: Any, what: str) -> Any:
     count = len(optimizer.param_groups)
     if not isinstance(functions, (list, tuple)):
         return [functions] * count

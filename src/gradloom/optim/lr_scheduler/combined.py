@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from gradloom.optim.lr_scheduler.base import LRScheduler, copied, set_rate
 from gradloom.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
 
@@ -14,7 +21,8 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 class SequentialLR(LRScheduler):
     """One scheduler after another: the next one begins at each of the epochs `milestones`."""
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch: int = -1):
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
+                 last_epoch: int = -1) -> None:
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -50,11 +58,11 @@ class SequentialLR(LRScheduler):
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, with the states of the schedulers."""
         return _state_of_many(self)
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         _load_many(self, state_dict)
 
@@ -62,7 +70,7 @@ class SequentialLR(LRScheduler):
 class ChainedScheduler(LRScheduler):
     """Several schedulers that each act at every step."""
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
             raise ValueError(
                 f"{type(self).__name__} expects at least one scheduler to be chained, but got none."
@@ -79,11 +87,11 @@ class ChainedScheduler(LRScheduler):
             scheduler.step()
         self._last_lr = self._rates()
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer, with the states of the schedulers."""
         return _state_of_many(self)
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         _load_many(self, state_dict)
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from gradloom.optim.lr_scheduler.base import LRScheduler, one_per_group, require_optimizer, set_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -22,16 +29,16 @@ class ReduceLROnPlateau(LRScheduler):
 
     def __init__(
         self,
-        optimizer,
+        optimizer: Optimizer,
         mode: str = "min",
         factor: float = 0.1,
         patience: int = 10,
         threshold: float = 1e-4,
         threshold_mode: str = "rel",
         cooldown: int = 0,
-        min_lr=0,
+        min_lr: float | Sequence[float] = 0,
         eps: float = 1e-8,
-    ):
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         require_optimizer(optimizer)
@@ -58,7 +65,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics, epoch=None) -> None:
+    def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
         """Note the metric of an epoch, and reduce the rates if it is time to."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -88,7 +95,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether a reduction is too recent for another."""
         return self.cooldown_counter > 0
 
-    def is_better(self, a, best) -> bool:
+    def is_better(self, a: float, best: float) -> bool:
         """Whether `a` improves on `best` by the threshold."""
         step = self.threshold * best if self.threshold_mode == "rel" else self.threshold
         if best in (math.inf, -math.inf):
