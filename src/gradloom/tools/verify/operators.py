@@ -144,9 +144,11 @@ class Specification:
         if self.root is None:
             return []
         from gradloom.codegen.checkout import rendered
+        from gradloom.codegen.target import own
         from gradloom.codegen.write import stale
 
-        changed, extra = stale(self.root / "generated", rendered(self.root))
+        target = own(self.root)
+        changed, extra = stale(target.output, rendered(target))
         return changed + extra
 
     def load(self) -> Iterable[DifferentiableFunction]:
