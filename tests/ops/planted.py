@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import gradloom
 from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.render import render
 from gradloom.tools.verify.operators import Operator, join
@@ -39,5 +40,7 @@ def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
         sys.path.remove(str(folder))
         for module in [m for m in sys.modules if m == "planted" or m.startswith("planted.")]:
             del sys.modules[module]
+    # formulas may use the operators of their own files
+    gradloom._operators.__dict__.update({n: o for n, o in namespaces.OPERATORS.items() if n.startswith("planted_")})
     return {o.schema.name.base: o for o in join(joined, namespaces.OVERLOADS)
             if o.schema.name.base.startswith("planted_")}

@@ -170,6 +170,9 @@ def _on_a_slice(c: Comparison) -> Iterator[str]:
     shape = (c.expected.shape[0], *c.output.shape, width)
     expected, found = c.expected.reshape(shape), c.found.reshape(shape)
     for d, count in enumerate(c.output.shape):
+        if _is_unsummed(c, d):
+            yield f"a missing sum over dimension {d} of `grad`"
+            return
         for index in range(count if count > 1 else 0):
             one, rest = [slice(None)] * len(shape), [slice(None)] * len(shape)
             one[d + 1] = slice(index, index + 1)
@@ -178,6 +181,22 @@ def _on_a_slice(c: Comparison) -> Iterator[str]:
                     and _same(found[tuple(one)], expected[tuple(one)])):
                 yield f"a missing sum over dimension {d} of `grad`: only index {index} of it counts"
                 return
+
+
+def _is_unsummed(c: Comparison, d: int) -> bool:
+    """Whether the found Jacobian is the right one only where the index of dimension `d` of the gradient is that of a
+    dimension of the input, and zero elsewhere: the gradient is handed on where it should be summed and expanded."""
+    rows, columns = (np.repeat(np.arange(a.size), 2 if a.dtype.kind == "c" else 1) for a in (c.input, c.output))
+    if c.input.ndim == 0 or c.output.shape[d] < 2:
+        return False
+    ours = np.unravel_index(columns, c.output.shape)[d]
+    for p, count in enumerate(c.input.shape):
+        if count != c.output.shape[d]:
+            continue
+        same = np.unravel_index(rows, c.input.shape)[p][:, None] == ours[None, :]
+        if np.any(c.expected[~same]) and np.any(c.found[same]) and _same(c.found, np.where(same, c.expected, 0)):
+            return True
+    return False
 
 
 def _transposed(c: Comparison) -> Iterator[str]:

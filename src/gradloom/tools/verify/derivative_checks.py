@@ -22,6 +22,8 @@ FINE_RTOL, FINE_ATOL = 1e-6, 1e-7
 # Two ways that are exact but for rounding.
 EXACT_RTOL, EXACT_ATOL = 1e-8, 1e-10
 
+_DIGITS = "a constant with too few digits, or something computed in low precision"
+
 
 class FirstOrder:
     """The checks of first derivatives of one call, and what they share. `counts` says which were made."""
@@ -42,8 +44,8 @@ class FirstOrder:
         reverse = yield from self.reverse()
         forward = yield from self.forward()
         if reverse is not None:
-            yield from self.dot_product(reverse, forward)
             yield from self.complex_step(reverse)
+            yield from self.dot_product(reverse, forward)
             yield from self.repeated()
             yield from self.undefined()
 
@@ -182,7 +184,7 @@ class FirstOrder:
                     place = self.case.places[i]
                     message = (f"forward and reverse mode disagree in the derivative for `{place.name}`, by "
                                f"{_relative(a, b):.0e} of it")
-                    yield Fault(self.case, "dot product", message, FORWARD, place, k)
+                    yield Fault(self.case, "dot product", message, FORWARD, place, k, causes=(_DIGITS,))
 
     def complex_step(self, reverse: list[list[Array]]) -> Iterator[Fault]:
         for i in self.inputs:
@@ -198,9 +200,10 @@ class FirstOrder:
                 if (n, i) not in self.wrong and not close(a, b, EXACT_RTOL, EXACT_ATOL * scale(
                         a, b, *self.function.outputs)):
                     place = self.case.places[i]
+                    self.wrong.add((n, i))
                     message = (f"the gradient of `{place.name}` agrees with a complex step only to "
                                f"{_relative(a, b):.0e} of it")
-                    yield Fault(self.case, "complex step", message, BACKWARD, place, k)
+                    yield Fault(self.case, "complex step", message, BACKWARD, place, k, causes=(_DIGITS,))
 
     def repeated(self) -> Iterator[Fault]:
         """Backward gives the same again, and the same when its own graph is recorded; and the input's dtype."""

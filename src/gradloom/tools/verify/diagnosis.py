@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +19,23 @@ from .derivative_checks import FirstOrder
 from .faults import BACKWARD, FORWARD, KERNEL, Fault
 from .findings import WRONG, Comparison, Finding
 from .jacobians import from_real
-from .operators import Operator
+from .operators import Operator, own_operators
 
 # So many calls with the same fault are looked at for a cause that they share.
 LOOKED_AT = 3
 
 
-def explained(operator: Operator, faults: list[Fault]) -> list[Finding]:
-    """A finding for each group of faults with the same check, blame, input and, but for numbers, message."""
+def explained(operator: Operator, faults: list[Fault], others: tuple[Operator, ...] = ()) -> list[Finding]:
+    """A finding for each group of faults with the same check, blame, input and, but for numbers, message.
+
+    Args:
+        others: operators whose derivatives may be what is wrong with a second derivative; gradloom's own are, too.
+    """
     groups: dict[tuple, list[Fault]] = {}
     for fault in faults:
         name = fault.input.name if fault.input is not None and fault.severity == WRONG else None
         groups.setdefault((fault.check, fault.blame, name, fault.output, _stem(fault)), []).append(fault)
-    return [_finding(operator, group) for group in groups.values()]
+    return [_finding(operator, group, others) for group in groups.values()]
 
 
 def _stem(fault: Fault) -> str:
@@ -37,7 +43,7 @@ def _stem(fault: Fault) -> str:
     return "".join(c for c in fault.message.partition(": ")[0] if not c.isdigit())
 
 
-def _finding(operator: Operator, group: list[Fault]) -> Finding:
+def _finding(operator: Operator, group: list[Fault], others: tuple[Operator, ...]) -> Finding:
     first = min(group, key=_size)
     formula = _formula(operator, first)
     expected, found = first.expected, first.found
@@ -45,7 +51,8 @@ def _finding(operator: Operator, group: list[Fault]) -> Finding:
     if first.comparison is not None:
         expected, found = _for_ones(first)
         worst = _worst(first.comparison, first)
-    causes = dict.fromkeys([*first.causes, *_causes(group, formula)])
+    second = _wrong_parts(operator, first, others) if first.check == "second" else ()
+    causes = dict.fromkeys([*second, *first.causes, *_causes(group, formula)])
     return Finding(
         operator=operator.name, check=first.check, message=f"{operator.name}: {first.message}",
         place=_place(operator, first, formula), input=first.input.name if first.input is not None else None,
@@ -61,6 +68,8 @@ def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) 
     compared = [f for f in sorted(group, key=_size) if f.comparison is not None][:LOOKED_AT]
     if compared or first.check not in ("reverse", "forward") or first.severity != WRONG or first.input is None:
         return likely_causes(compared, formula)
+    if "invalid gradient" in first.message or "gradient has shape" in first.message:
+        return list(shape_causes(first.message))
     other = squared(first.case)
     if other is not None and first.input in other.places:
         try:
@@ -68,10 +77,54 @@ def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) 
                      and f.input == first.input and f.comparison is not None]
         except Exception:
             again = []
-        found = likely_causes(again[:1], formula)
-        if found:
-            return found
-    return list(shape_causes(first.message)) if "shape" in first.message else []
+        return likely_causes(again[:1], formula)
+    return []
+
+
+def _wrong_parts(operator: Operator, fault: Fault, others: tuple[Operator, ...]) -> Iterator[str]:
+    """The operators that the formula is made of and whose own derivative is wrong."""
+    known = {o.joined.info.node: o for o in (*own_operators(), *others) if o.joined.info is not None}
+    try:
+        inputs = fault.case.inputs()
+        outputs = [o for o in fault.case.call(*inputs) if o.requires_grad]
+        found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o).requires_grad_() for o in outputs],
+                                       create_graph=True, allow_unused=True)
+    except Exception:
+        return
+    for name in _node_names([g.grad_fn for g in found if g is not None and g.grad_fn is not None]):
+        part = known.get(name)
+        if part is None or part.name == operator.name:
+            continue
+        wrong = _first_wrong(part)
+        if wrong is not None:
+            yield f"the derivative of `{part.name}`, which the formula uses, is wrong ({wrong})"
+
+
+def _node_names(roots: list[Any]) -> list[str]:
+    names, seen, waiting = [], set(), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        names.append(node.name())
+        waiting += [following for following, _ in node.next_functions if following is not None]
+    return list(dict.fromkeys(names))
+
+
+def _first_wrong(operator: Operator) -> str | None:
+    """Where the first wrong formula of an operator stands; None if its first derivatives are right."""
+    from .runner import cases
+
+    try:
+        for case in cases(operator):
+            for fault in FirstOrder(case, full=16).faults() if case.places else ():
+                if fault.severity == WRONG:
+                    place = _place(operator, fault, _formula(operator, fault))
+                    return f"{place.path}:{place.line}" if place is not None else operator.name
+    except Exception:
+        return None
+    return None
 
 
 def _size(fault: Fault) -> tuple[int, int, int]:

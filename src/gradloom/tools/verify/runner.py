@@ -52,19 +52,23 @@ def run(operators: Iterable[Operator], mode: str = "default",
     for done, operator in enumerate(operators):
         if progress is not None:
             progress(done, len(operators), operator)
-        results.append(verify_operator(operator, mode))
+        results.append(verify_operator(operator, mode, tuple(operators)))
     return Report(results, mode, time.perf_counter() - start)
 
 
-def verify_operator(operator: Operator, mode: str = "default") -> OperatorResult:
-    """All checks of one operator. Whatever it raises is a finding."""
+def verify_operator(operator: Operator, mode: str = "default", others: tuple[Operator, ...] = ()) -> OperatorResult:
+    """All checks of one operator. Whatever it raises is a finding.
+
+    Args:
+        others: further operators that its formulas may be made of, besides gradloom's.
+    """
     result = OperatorResult(operator.name, operator.family, operator.joined.strategy)
     start = time.perf_counter()
     state = gradloom.get_rng_state()
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            result.findings = explained(operator, list(_faults(operator, mode, result)))
+            result.findings = explained(operator, list(_faults(operator, mode, result)), others)
     finally:
         gradloom.set_rng_state(state)
     result.seconds = time.perf_counter() - start
