@@ -15,7 +15,7 @@ import gradloom
 from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.support import Fact, Row, Support
 
-from .verify.checks import _tensors
+from .verify.case import tensors
 from .verify.operators import Operator, own_operators, specification
 from .verify.sampler import NoSamples
 from .verify.sampler import samples as schema_samples
@@ -59,7 +59,7 @@ def _try(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """'' if the call works with complex tensors, else the error; None if no tensor of it can be made complex."""
     import warnings
 
-    if not any(t._array.dtype.kind == "f" for t in _tensors([*args, *kwargs.values()])):
+    if not any(t._array.dtype.kind == "f" for t in tensors([*args, *kwargs.values()])):
         return None
     try:
         with warnings.catch_warnings(), gradloom.no_grad():
@@ -75,6 +75,6 @@ def _complex(value: Any) -> Any:
     if isinstance(value, gradloom.Tensor) and value._array.dtype.kind == "f":
         real = value.detach()
         return gradloom.complex(real, real * 0.25)
-    if isinstance(value, (list, tuple)) and _tensors(value):
+    if isinstance(value, (list, tuple)) and tensors(value):
         return type(value)([_complex(v) for v in value])
     return value
