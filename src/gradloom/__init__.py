@@ -107,6 +107,7 @@ try:
         cartesian_prod as cartesian_prod,
         chain_matmul as chain_matmul,
         einsum as einsum,
+        is_inference as is_inference,
         is_storage as is_storage,
         is_tensor as is_tensor,
         meshgrid as meshgrid,

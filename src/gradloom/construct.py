@@ -12,7 +12,7 @@ from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_t
 from .python_data import array_of
 from .storage import rooted
 from .tensor import Tensor, new, wrap
-from .variants import require_gradient
+from .variants import mark_inference, require_gradient
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -49,7 +49,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def _leaf(array, requires_grad):
     out = wrap(array)
     if state.flags & INFERENCE:
-        out._inference = True
+        mark_inference((out,))
     if requires_grad:
         require_gradient(out)
     return out

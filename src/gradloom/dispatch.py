@@ -12,6 +12,7 @@ reads it once; while it is 0, nothing else is asked.
     SAVED_HOOKS   default pack/unpack hooks are installed for saved tensors
     ANOMALY       anomaly mode: nodes remember where they were made
     INTERCEPT     a mode or a functional transform wants to see every call first
+    GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
 
 Subclasses are recognised without any flag: only a plain tensor has the slot `_array` filled, so reading it from
 anything else (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
@@ -27,6 +28,7 @@ FORWARD_AD = 4
 SAVED_HOOKS = 8
 ANOMALY = 16
 INTERCEPT = 32
+GRAD_ASKED = 64
 
 
 class ThreadState(threading.local):

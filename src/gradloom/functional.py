@@ -19,6 +19,7 @@ __all__ = [
     "cartesian_prod",
     "chain_matmul",
     "einsum",
+    "is_inference",
     "is_storage",
     "is_tensor",
     "meshgrid",
@@ -35,6 +36,11 @@ def _listed(tensors):
 def is_tensor(obj) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
+
+
+def is_inference(input) -> bool:
+    """Whether a tensor was made in inference mode, so that autograd can never record it."""
+    return input.is_inference()
 
 
 def is_storage(obj) -> bool:

@@ -71,6 +71,7 @@ class Tensor(TensorBase):
     _post_accumulate_grad_hooks: Any = None
     _wrapped_number: Number | None = None         # the Python number that this tensor was made from, to promote weakly
     _retains_grad = False
+    _detachments = 0                # how often detach_() took its history away
     _inference = False
     _name: str | None = None
     _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
@@ -235,6 +236,8 @@ class Tensor(TensorBase):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
         edge, view = self._edge, self._view
         if value and (edge is None and view is None or edge is not NO_EDGE and edge is not None):
             return
@@ -247,12 +250,19 @@ class Tensor(TensorBase):
         if value and self._inference and not state.flags & INFERENCE:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if view is not None:
-            view.is_own_leaf = bool(value) and view.edge is NO_EDGE
+            view.is_own_leaf = value and view.edge is NO_EDGE
         else:
             self._edge = None if value else NO_EDGE
 
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set requires_grad of a leaf in place."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                            f"{type(requires_grad).__name__}")
         self.requires_grad = requires_grad
         return self
 
@@ -312,14 +322,24 @@ class Tensor(TensorBase):
     def data(self) -> Tensor:
         """The same memory, without history and without a shared version counter."""
         out = wrap(self._array)
+        if self._inference:
+            out._inference, out._vc = True, [0]
         return out
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value._array.dtype != self._array.dtype:
+            if self.requires_grad and value._array.dtype.kind not in "fcV":
+                raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex "
+                                   "dtype")
+            self._accumulator = None  # one of the new dtype takes its place
         self._array = value._array
-        self._accumulator = None
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     @property
     def _version(self) -> int:

@@ -199,7 +199,12 @@ def fits(array: np.ndarray, *operands) -> bool:
 
 
 def mark_inference(results) -> None:
-    """Note that tensors were made in inference mode."""
+    """Note that tensors were made in inference mode.
+
+    Their version counter is never read, but a tensor that has one is looked at when it is saved for backward.
+    """
     for r in results:
         if r is not None:
             r._inference = True
+            if r._vc is None:
+                r._vc = [0]

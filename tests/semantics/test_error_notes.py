@@ -171,7 +171,7 @@ def test_exceptions_of_the_user_in_a_dual_level_get_no_note(gradloom):
     assert not hasattr(caught.value, "__notes__")
 
 
-# --- who wrote to a saved tensor ---------------------------------------------------------------------------------
+# --- who wrote to a saved tensor ------------------------------------------------------------------
 
 
 def test_without_anomaly_mode_the_message_names_node_and_field_and_says_how_to_learn_more(gradloom):

@@ -41,7 +41,7 @@ class Log(list):
         return packed
 
 
-# --- default hooks ------------------------------------------------------------------------------------------------
+# --- default hooks --------------------------------------------------------------------------------
 
 
 def test_every_saved_tensor_goes_through_the_hooks(graph, x):
@@ -166,7 +166,7 @@ def test_a_view_that_was_packed_keeps_its_history(graph, x):
     assert x.grad.tolist() == [2.0, 4.0]
 
 
-# --- what hooks must not do --------------------------------------------------------------------------------------
+# --- what hooks must not do -----------------------------------------------------------------------
 
 
 def test_a_pack_hook_that_writes_to_its_argument_is_refused(graph, x):
@@ -209,7 +209,7 @@ def test_exceptions_of_hooks_arrive_as_they_are(graph, x):
     x.exp().sum().backward()
 
 
-# --- disabled ---------------------------------------------------------------------------------------------------
+# --- disabled -------------------------------------------------------------------------------------
 
 
 def test_disabled_hooks_raise_the_given_message(graph, x):
@@ -252,7 +252,7 @@ def test_hooks_on_one_tensor_are_allowed_where_default_hooks_are_disabled(graph,
     y.sum().backward()
 
 
-# --- save_on_cpu --------------------------------------------------------------------------------------------------
+# --- save_on_cpu ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"device_type": "cpu"}])
@@ -263,7 +263,7 @@ def test_save_on_cpu_leaves_gradients_as_they_are(graph, x, options):
     assert x.grad.tolist() == pytest.approx([2 * 2.7182817, 3 * 7.389056], rel=1e-5)
 
 
-# --- one tensor ---------------------------------------------------------------------------------------------------
+# --- one tensor -----------------------------------------------------------------------------------
 
 
 def test_hooks_can_be_put_on_one_saved_tensor(graph, x):
@@ -376,7 +376,7 @@ def test_retain_graph_keeps_what_hooks_packed(graph, x):
         y.backward()
 
 
-# --- saved tensors and derivatives of higher order ------------------------------------------------------------------
+# --- saved tensors and derivatives of higher order ------------------------------------------------
 
 
 def test_an_unpacked_leaf_is_a_leaf_whose_gradient_goes_to_the_original(torch, graph, x):
@@ -427,7 +427,7 @@ def test_a_backward_pass_with_create_graph_packs_too(torch, graph, x):
     assert log and set(log) == {"pack"}
 
 
-# --- custom functions ------------------------------------------------------------------------------------------------
+# --- custom functions -----------------------------------------------------------------------------
 
 
 def saves_all(torch):
@@ -494,7 +494,7 @@ def test_a_custom_function_that_records_nothing_packs_nothing(torch, graph, x):
     assert log == []
 
 
-# --- versions -------------------------------------------------------------------------------------------------------
+# --- versions -------------------------------------------------------------------------------------
 
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
@@ -577,7 +577,7 @@ def test_tensors_kept_by_hooks_are_not_checked(graph, x):
     assert x.grad.tolist() == [2.0, 4.0]
 
 
-# --- allow_mutation_on_saved_tensors -------------------------------------------------------------------------------
+# --- allow_mutation_on_saved_tensors --------------------------------------------------------------
 
 
 def test_saved_tensors_may_be_written_to_in_the_block(torch, graph):
@@ -689,7 +689,7 @@ def test_a_tensor_that_many_nodes_save_is_copied_once(gradloom):
         assert len(kept) == 1
 
 
-# --- lifetimes ------------------------------------------------------------------------------------------------------
+# --- lifetimes ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

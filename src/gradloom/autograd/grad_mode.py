@@ -1,14 +1,35 @@
-"""Grad modes: no_grad, enable_grad, set_grad_enabled, inference_mode; context managers and decorators."""
+"""Grad modes: no_grad, enable_grad, set_grad_enabled, inference_mode; context managers and decorators.
+
+Note [Grad modes]
+A mode is bits of the thread's flags, and leaving a block puts back the bits that were there before. Inference mode
+keeps GRAD_OFF set whatever is asked for inside it, so that operators need to look at one bit only.
+
+As in PyTorch, decorating a generator function lets the mode hold while the generator runs, not in its consumer;
+decorating a coroutine function or an asynchronous generator has no effect on its body, which runs after the call.
+"""
 
 from __future__ import annotations
 
 import functools
 
-from ..dispatch import GRAD_OFF, INFERENCE, state
+from ..dispatch import GRAD_ASKED, GRAD_OFF, INFERENCE, state
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+
+_GRAD = GRAD_OFF | GRAD_ASKED
+_ALL = _GRAD | INFERENCE
+
+
+def _set_grad(mode: bool) -> None:
+    flags = state.flags
+    if not mode:
+        state.flags = flags & ~GRAD_ASKED | GRAD_OFF
+    else:
+        state.flags = flags | GRAD_ASKED if flags & INFERENCE else flags & ~GRAD_OFF
 
 
 class _Decorates:
-    """A context manager that can also wrap a function, a generator function, a coroutine function or a class."""
+    """A context manager that can also wrap a function, a generator function or a class."""
 
     def __call__(self, function):
         import inspect
@@ -22,13 +43,6 @@ class _Decorates:
             return function
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
-        if inspect.iscoroutinefunction(function):
-            @functools.wraps(function)
-            async def call_async(*args, **kwargs):
-                with self.clone():
-                    return await function(*args, **kwargs)
-            return call_async
-
         @functools.wraps(function)
         def call(*args, **kwargs):
             with self.clone():
@@ -78,19 +92,20 @@ class no_grad(_Decorates):
         return self if function is None else self(function)
 
     def __enter__(self):
-        self._before = state.flags & GRAD_OFF
-        state.flags |= GRAD_OFF
+        flags = state.flags
+        self._before = flags & _GRAD
+        state.flags = flags & ~GRAD_ASKED | GRAD_OFF
 
     def __exit__(self, *exc):
-        state.flags = (state.flags & ~GRAD_OFF) | self._before
+        state.flags = state.flags & ~_GRAD | self._before
 
 
 class enable_grad(no_grad):
-    """What is computed inside is recorded, even within no_grad."""
+    """What is computed inside is recorded, even within no_grad; not within inference_mode."""
 
     def __enter__(self):
-        self._before = state.flags & GRAD_OFF
-        state.flags &= ~GRAD_OFF
+        self._before = state.flags & _GRAD
+        _set_grad(True)
 
 
 class set_grad_enabled(_Decorates):
@@ -101,25 +116,28 @@ class set_grad_enabled(_Decorates):
     """
 
     def __init__(self, mode: bool):
-        self._before = state.flags & GRAD_OFF
+        if not isinstance(mode, bool):
+            raise TypeError("set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
+                            f"{type(mode).__name__}")
+        self._before = state.flags & _GRAD
         self.mode = mode
-        state.flags = state.flags & ~GRAD_OFF if mode else state.flags | GRAD_OFF
+        _set_grad(mode)
 
     def __call__(self, function):
-        state.flags = (state.flags & ~GRAD_OFF) | self._before
+        state.flags = state.flags & ~_GRAD | self._before
         return super().__call__(function)
 
     def __enter__(self):
-        state.flags = state.flags & ~GRAD_OFF if self.mode else state.flags | GRAD_OFF
+        _set_grad(self.mode)
 
     def __exit__(self, *exc):
-        state.flags = (state.flags & ~GRAD_OFF) | self._before
+        state.flags = state.flags & ~_GRAD | self._before
 
     def clone(self):
         return type(self)(self.mode)
 
     def __repr__(self):
-        return f"{type(self).__name__}(mode={self.mode})"
+        return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
 
 
 class inference_mode(_Decorates):
@@ -138,19 +156,20 @@ class inference_mode(_Decorates):
         self.mode = mode
 
     def __enter__(self):
-        self._before = state.flags & (GRAD_OFF | INFERENCE)
-        state.flags = state.flags | GRAD_OFF | INFERENCE if self.mode else state.flags & ~(GRAD_OFF | INFERENCE)
+        flags = state.flags
+        self._before = flags & _ALL
+        state.flags = flags & ~_ALL | (GRAD_OFF | INFERENCE if self.mode else 0)
 
     def __exit__(self, *exc):
-        state.flags = (state.flags & ~(GRAD_OFF | INFERENCE)) | self._before
+        state.flags = state.flags & ~_ALL | self._before
 
     def clone(self):
         return type(self)(self.mode)
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators record history in this thread."""
-    return not state.flags & GRAD_OFF
+    """Whether operators record history in this thread (in inference mode: whether that was asked for)."""
+    return state.flags & _GRAD != GRAD_OFF
 
 
 def is_inference_mode_enabled() -> bool:

@@ -53,7 +53,7 @@ class SavedVariable:
     """A tensor together with the version that it had when it was saved."""
 
     __slots__ = ("tensor", "array", "counter", "version", "output_nr", "unpack_hook", "packed", "edge", "leaf",
-                 "_tangent", "__weakref__")
+                 "detachments", "_tangent", "__weakref__")
     _vc = "saved"
 
     def __init__(self, tensor, output_nr=None):
@@ -65,9 +65,14 @@ class SavedVariable:
         counter = tensor._vc
         if counter is None:
             counter = tensor._vc = [0]
+        elif tensor._inference:
+            raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                               "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
+                               "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors.")
         self.counter = counter
         self.version = counter[0]
         self.output_nr = output_nr
+        self.detachments = tensor._detachments
         self.unpack_hook = None
         self.packed = None
         self._tangent = None  # of an output, which has none yet: `set_tangent` gives it to both
@@ -139,6 +144,8 @@ class SavedVariable:
             raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node, self.counter,
                                                 self.version, self))
         if self.tensor is not None:
+            if self.tensor._detachments != self.detachments:
+                check_attached(self.tensor)
             return self.tensor
         found = _sharing(self.array, self.counter)
         found._edge = (node, self.output_nr)
@@ -194,8 +201,17 @@ def unpack(saved, node):
         counter = saved._vc  # saved at version 0, before it had a counter
         if counter is not None and counter[0] != 0:
             raise RuntimeError(modified_message(saved._array, saved, None, node, counter, 0, saved))
+        if saved._detachments:
+            check_attached(saved)
         return saved
     return saved.unpack(node)
+
+
+def check_attached(tensor) -> None:
+    """Refuse a tensor that was saved with a history which `detach_()` took away since."""
+    if tensor.grad_fn is None:
+        raise RuntimeError("Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is "
+                           "not supported, please use out-of-place `.detach()` instead")
 
 
 def unpack_list(saved, node):

@@ -23,11 +23,11 @@ def detach_(self):
         RuntimeError: for a view.
     """
     if self._is_view():
-        raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using "
-                           "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
-                           "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-                           "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
-                           "torch/optim/optimizer.py as the solution.")
+        raise RuntimeError("Can't detach views in-place. Use detach() instead, which gives a tensor of its own.")
+    if self._edge is not None and self._edge is not NO_EDGE:
+        self._detachments += 1
+        if self._vc is None:
+            self._vc = [0]  # nodes that saved the tensor with its history will look at it
     self._edge = NO_EDGE
     self._accumulator = None
     self._tangent = None
