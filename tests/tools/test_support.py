@@ -9,18 +9,15 @@ import pytest
 import gradloom
 from gradloom.codegen.support import Fact, complex_loops
 from gradloom.tools.support import own_support, support_row
-from gradloom.tools.verify.checks import Sample
 from gradloom.tools.verify.operators import own_operators
-from gradloom.tools.verify.sampler import samples as schema_samples
+from gradloom.tools.verify.runner import cases as cases_of
 
 forward_ad = gradloom.autograd.forward_ad
 
 
 def differentiable_samples(operator):
     """Calls with at least one tensor that may require a gradient."""
-    calls = operator.samples() if operator.samples is not None else schema_samples(operator)
-    found = [Sample(operator, *operator.completed(*call)) for call in calls]
-    return [s for s in found if s.inputs()]
+    return [case for case in cases_of(operator) if case.inputs()]
 
 
 def gradients(outputs, inputs):
@@ -109,7 +106,7 @@ def test_an_operator_on_indices_in_a_formula_needs_no_derivative():
 def test_complex_numbers_are_taken_where_the_row_says_so(name):
     row = support_row(name)
     operator = next(o for o in own_operators() if o.name == name)
-    calls = operator.samples() if operator.samples is not None else schema_samples(operator)
+    calls = [(case.args, case.kwargs) for case in cases_of(operator)]
     works = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

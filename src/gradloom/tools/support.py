@@ -17,8 +17,8 @@ from gradloom.codegen.support import Fact, Row, Support
 
 from .verify.case import tensors
 from .verify.operators import Operator, own_operators, specification
+from .verify.runner import cases
 from .verify.sampler import NoSamples
-from .verify.sampler import samples as schema_samples
 
 __all__ = ["complex_by_trying", "own_support", "support_row"]
 
@@ -45,8 +45,7 @@ def support_row(name: str) -> Row:
 def complex_by_trying(operator: Operator) -> Fact:
     """Whether an operator takes complex tensors, found by calling it with its samples made complex."""
     try:
-        calls = operator.samples() if operator.samples is not None else schema_samples(operator)
-        tried = [_try(operator.call, *operator.completed(*call)) for call in calls]
+        tried = [_try(operator.call, case.args, case.kwargs) for case in cases(operator)]
     except NoSamples:
         return Fact("unknown", "there is no sample to try")
     answers = [answer for answer in tried if answer is not None]
