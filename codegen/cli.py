@@ -16,6 +16,7 @@ from .errors import SpecError
 COMMANDS = {
     "generate": "write generated/ anew from the two YAML files",
     "verify": "prove derivatives numerically: reverse, forward and second ones, variants, dtypes",
+    "explain": "show where an operator comes from, its derivative, and what it saves and supports",
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
 }
 

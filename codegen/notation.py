@@ -28,7 +28,7 @@ from .notation_write import Latex, Style, Text
 from .schema import FunctionSchema
 from .source_functions import Functions
 
-__all__ = ["Equation", "Equations", "Notation", "Remark", "latex", "text"]
+__all__ = ["Equation", "Equations", "Notation", "Remark", "latex", "mathml", "text"]
 
 _FAVOURITES = {"self": "x", "input": "x", "other": "y"}
 
@@ -46,6 +46,10 @@ class Equation:
         return f"{latex(self.left)} = {latex(self.right)}"
 
     @property
+    def mathml(self) -> str:
+        return mathml(self.left, self.right)
+
+    @property
     def text(self) -> str:
         return f"{text(self.left)} = {text(self.right)}"
 
@@ -58,6 +62,14 @@ def latex(e: Expr) -> str:
 def text(e: Expr) -> str:
     """An expression as text, with Unicode's mathematical signs."""
     return _style(Text).write(e)
+
+
+def mathml(*parts: Expr) -> str:
+    """Expressions as a `<math>` element that shows them as equal."""
+    from .notation_mathml import MathML
+
+    inside = "<mo>=</mo>".join([_style(MathML).write(e) for e in parts])
+    return f'<math display="block"><mrow>{inside}</mrow></math>'
 
 
 @cache

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from .notation_tree import Expr
 
 # How strongly what an expression is made with binds; an atom binds strongest.
-_CONDITION, _NOT, _COMPARE, _SUM, _PRODUCT, _POWER, _ATOM = range(7)
+CONDITION, NOT, COMPARE, SUM, PRODUCT, POWER, ATOM = range(7)
 _BINDS = {
-    "cases": _CONDITION, "or": _CONDITION, "and": _CONDITION, "not": _NOT, "compare": _COMPARE, "sum": _SUM,
-    "negative": _SUM, "product": _PRODUCT, "matmul": _PRODUCT, "quotient": _PRODUCT, "power": _POWER, "conj": _POWER,
-    "transpose": _POWER, "adjoint": _POWER, "each": _CONDITION, "keyword": _CONDITION, "slice": _CONDITION,
+    "cases": CONDITION, "or": CONDITION, "and": CONDITION, "not": NOT, "compare": COMPARE, "sum": SUM,
+    "negative": SUM, "product": PRODUCT, "matmul": PRODUCT, "quotient": PRODUCT, "power": POWER, "conj": POWER,
+    "transpose": POWER, "adjoint": POWER, "each": CONDITION, "keyword": CONDITION, "slice": CONDITION,
 }  # fmt: skip
 
-_GREEK = {
+GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "lambda": "λ", "lambd": "λ",
     "mu": "μ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 _LATEX_GREEK = {"eps": "varepsilon", "epsilon": "varepsilon", "lambd": "lambda"}
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
-_SIGNS = {"!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">", ">"), ">=": ("≥", r"\ge"),
+SIGNS = {"!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">", ">"), ">=": ("≥", r"\ge"),
           "=": ("=", "="), "in": ("∈", r"\in"), "not in": ("∉", r"\notin")}
 _PLACE = re.compile(r"\{(\d)(!?)\}")
 _LAST_PLACE = re.compile(r"\{\d!?\}$")
@@ -65,18 +65,18 @@ class Style:
         own = self.binding(e)
         if own >= binding:
             return self.write(e)
-        is_condition = e.kind in ("and", "or", "not") or own == _COMPARE
-        return f"[{self.write(e)}]" if is_condition and binding >= _SUM else self.bracketed(self.write(e))
+        is_condition = e.kind in ("and", "or", "not") or own == COMPARE
+        return (self.iverson if is_condition and binding >= SUM else self.bracketed)(self.write(e))
 
     def binding(self, e: Expr) -> int:
         form = self.form(e)
         if form is None or not _PLACE.search(form):
-            return _BINDS.get(e.kind, _ATOM)
+            return _BINDS.get(e.kind, ATOM)
         if "^" in form:
-            return _POWER
+            return POWER
         if _PLACE.match(form):
-            return _COMPARE
-        return (_PRODUCT if " " in form else _POWER) if _LAST_PLACE.search(form) else _ATOM
+            return COMPARE
+        return (PRODUCT if " " in form else POWER) if _LAST_PLACE.search(form) else ATOM
 
     def form(self, e: Expr) -> str | None:
         """The name or template of a call; None for one that notation.yaml does not have."""
@@ -87,6 +87,10 @@ class Style:
 
     def bracketed(self, text: str) -> str:
         return f"({text})"
+
+    def iverson(self, text: str) -> str:
+        """Brackets around a condition that counts as a number: 1 where it holds, else 0."""
+        return f"[{text}]"
 
     def arguments(self, items: tuple[Expr, ...]) -> str:
         return ", ".join([self.write(a) for a in items])
@@ -100,7 +104,7 @@ class Style:
 
         def place(match: re.Match[str]) -> str:
             argument = e.args[int(match[1])]
-            return self.at_least(argument, _POWER) if match[2] else self.write(argument)
+            return self.at_least(argument, POWER) if match[2] else self.write(argument)
 
         return _PLACE.sub(place, form)
 
@@ -108,18 +112,18 @@ class Style:
         raise NotImplementedError
 
     def _sum(self, e: Expr) -> str:
-        text = self.at_least(e.args[0], _SUM)
+        text = self.at_least(e.args[0], SUM)
         for term in e.args[1:]:
             if term.kind == "negative":
-                text += f" {self.minus} {self.at_least(term.args[0], _PRODUCT)}"
+                text += f" {self.minus} {self.at_least(term.args[0], PRODUCT)}"
             else:
-                text += f" + {self.at_least(term, _PRODUCT)}"
+                text += f" + {self.at_least(term, PRODUCT)}"
         return text
 
     minus = "-"
 
     def _negative(self, e: Expr) -> str:
-        return f"{self.minus}{self.at_least(e.args[0], _PRODUCT)}"
+        return f"{self.minus}{self.at_least(e.args[0], PRODUCT)}"
 
     def _keyword(self, e: Expr) -> str:
         return f"{self.name(e.name)} = {self.write(e.args[0])}"
@@ -146,7 +150,7 @@ class Style:
         return ":".join(["" if part.kind == "undefined" else self.write(part) for part in e.args])
 
 
-def _split(name: str) -> tuple[str, str]:
+def split_digits(name: str) -> tuple[str, str]:
     """`tensor1` -> ('tensor', '1')."""
     stem = name.rstrip("0123456789")
     return (stem, name[len(stem):]) if stem else (name, "")
@@ -161,8 +165,8 @@ class Text(Style):
         return name
 
     def name(self, name: str) -> str:
-        stem, digits = _split(name)
-        return _GREEK.get(stem, stem) + digits.translate(_SUBSCRIPTS)
+        stem, digits = split_digits(name)
+        return GREEK.get(stem, stem) + digits.translate(_SUBSCRIPTS)
 
     def _word(self, e: Expr) -> str:
         return e.name
@@ -182,52 +186,52 @@ class Text(Style):
         return f"∂L/∂{self.write(e.args[0])}"
 
     def _product(self, e: Expr) -> str:
-        return " · ".join([self.at_least(f, _PRODUCT) for f in e.args])
+        return " · ".join([self.at_least(f, PRODUCT) for f in e.args])
 
     def _matmul(self, e: Expr) -> str:
-        return " @ ".join([self.at_least(f, _POWER) for f in e.args])
+        return " @ ".join([self.at_least(f, POWER) for f in e.args])
 
     def _quotient(self, e: Expr) -> str:
         top, bottom = e.args
-        return f"{self.at_least(top, _PRODUCT)} / {self.at_least(bottom, _POWER)}"
+        return f"{self.at_least(top, PRODUCT)} / {self.at_least(bottom, POWER)}"
 
     def _power(self, e: Expr) -> str:
         base, exponent = e.args
         raised = self.write(exponent)
-        below = self.at_least(base, _ATOM)
+        below = self.at_least(base, ATOM)
         if re.fullmatch(r"[−-]?\d+", raised):
             return below + raised.translate(_SUPERSCRIPTS)
-        return f"{below}^{self.at_least(exponent, _ATOM)}"
+        return f"{below}^{self.at_least(exponent, ATOM)}"
 
     def _conj(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], _ATOM)}*"
+        return f"{self.at_least(e.args[0], ATOM)}*"
 
     def _transpose(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], _ATOM)}ᵀ"
+        return f"{self.at_least(e.args[0], ATOM)}ᵀ"
 
     def _adjoint(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], _ATOM)}ᴴ"
+        return f"{self.at_least(e.args[0], ATOM)}ᴴ"
 
     def _compare(self, e: Expr) -> str:
         left, right = e.args
-        return f"{self.at_least(left, _SUM)} {_SIGNS[e.name][0]} {self.at_least(right, _SUM)}"
+        return f"{self.at_least(left, SUM)} {SIGNS[e.name][0]} {self.at_least(right, SUM)}"
 
     def _and(self, e: Expr) -> str:
-        return " and ".join([self.at_least(a, _NOT) for a in e.args])
+        return " and ".join([self.at_least(a, NOT) for a in e.args])
 
     def _or(self, e: Expr) -> str:
-        return " or ".join([self.at_least(a, _NOT) for a in e.args])
+        return " or ".join([self.at_least(a, NOT) for a in e.args])
 
     def _not(self, e: Expr) -> str:
-        return f"not {self.at_least(e.args[0], _COMPARE)}"
+        return f"not {self.at_least(e.args[0], COMPARE)}"
 
     def _cases(self, e: Expr) -> str:
-        parts = [f"{self.at_least(v, _NOT)} if {self.at_least(c, _NOT)}"
+        parts = [f"{self.at_least(v, NOT)} if {self.at_least(c, NOT)}"
                  for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
-        return ", ".join(parts) + f", else {self.at_least(e.args[-1], _NOT)}"
+        return ", ".join(parts) + f", else {self.at_least(e.args[-1], NOT)}"
 
     def _index(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], _ATOM)}[{self.arguments(e.args[1:])}]"
+        return f"{self.at_least(e.args[0], ATOM)}[{self.arguments(e.args[1:])}]"
 
     def _each(self, e: Expr) -> str:
         element, variable, items = e.args
@@ -243,8 +247,8 @@ class Latex(Style):
         return rf"\operatorname{{{name.translate(_PLAIN_SPECIAL)}}}"
 
     def name(self, name: str) -> str:
-        stem, digits = _split(name)
-        if stem in _GREEK:
+        stem, digits = split_digits(name)
+        if stem in GREEK:
             text = f"\\{_LATEX_GREEK.get(stem, stem)}"
         else:
             text = stem if len(stem) == 1 else rf"\mathit{{{stem.translate(_PLAIN_SPECIAL)}}}"
@@ -272,10 +276,10 @@ class Latex(Style):
         return rf"\frac{{\partial L}}{{\partial {self.write(e.args[0])}}}"
 
     def _product(self, e: Expr) -> str:
-        return r" \, ".join([self.at_least(f, _PRODUCT) for f in e.args])
+        return r" \, ".join([self.at_least(f, PRODUCT) for f in e.args])
 
     def _matmul(self, e: Expr) -> str:
-        return r" \, ".join([self.at_least(f, _POWER) for f in e.args])
+        return r" \, ".join([self.at_least(f, POWER) for f in e.args])
 
     def _quotient(self, e: Expr) -> str:
         top, bottom = e.args
@@ -283,10 +287,10 @@ class Latex(Style):
 
     def _power(self, e: Expr) -> str:
         base, exponent = e.args
-        return f"{self.at_least(base, _ATOM)}^{{{self.write(exponent)}}}"
+        return f"{self.at_least(base, ATOM)}^{{{self.write(exponent)}}}"
 
     def _post(self, e: Expr, sign: str) -> str:
-        inner = self.at_least(e.args[0], _ATOM)
+        inner = self.at_least(e.args[0], ATOM)
         return f"{inner}^{{{sign}}}"
 
     def _conj(self, e: Expr) -> str:
@@ -300,16 +304,16 @@ class Latex(Style):
 
     def _compare(self, e: Expr) -> str:
         left, right = e.args
-        return f"{self.at_least(left, _SUM)} {_SIGNS[e.name][1]} {self.at_least(right, _SUM)}"
+        return f"{self.at_least(left, SUM)} {SIGNS[e.name][1]} {self.at_least(right, SUM)}"
 
     def _and(self, e: Expr) -> str:
-        return r" \land ".join([self.at_least(a, _NOT) for a in e.args])
+        return r" \land ".join([self.at_least(a, NOT) for a in e.args])
 
     def _or(self, e: Expr) -> str:
-        return r" \lor ".join([self.at_least(a, _NOT) for a in e.args])
+        return r" \lor ".join([self.at_least(a, NOT) for a in e.args])
 
     def _not(self, e: Expr) -> str:
-        return rf"\lnot {self.at_least(e.args[0], _ATOM)}"
+        return rf"\lnot {self.at_least(e.args[0], ATOM)}"
 
     def _cases(self, e: Expr) -> str:
         rows = [rf"{self.write(v)} & \text{{if }} {self.write(c)}"
@@ -318,7 +322,7 @@ class Latex(Style):
         return r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
 
     def _index(self, e: Expr) -> str:
-        return f"{self.at_least(e.args[0], _ATOM)}[{self.arguments(e.args[1:])}]"
+        return f"{self.at_least(e.args[0], ATOM)}[{self.arguments(e.args[1:])}]"
 
     def _each(self, e: Expr) -> str:
         element, variable, items = e.args

@@ -41,6 +41,18 @@ class Functions:
         origin = self._imports.get(module, {}).get(name)
         return None if origin is None else self.find(origin[1], origin[0])
 
+    def origin(self, module: str, name: str) -> tuple[str, str]:
+        """(module, name) that a name of a module is imported from; the same where it is its own."""
+        seen = set()
+        while (module, name) not in seen and name in self._imports.get(module, {}):
+            seen.add((module, name))
+            module, name = self._imports[module][name]
+        return module, name
+
+    def definition(self, module: str, name: str) -> ast.FunctionDef | ast.expr | None:
+        """The function of that name, or what the name is assigned; None for a name that is not of the module's own."""
+        return self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
+
     def home(self, name: str) -> str | None:
         """The public module that has a public function of that name."""
         if name.startswith("_"):
@@ -52,7 +64,7 @@ class Functions:
         origin = self._imports.get(module, {}).get(name)
         if origin is not None:
             return self.calls(*origin)
-        definition = self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
+        definition = self.definition(module, name)
         if definition is None:
             return frozenset()
         key = (module, name)
@@ -79,8 +91,9 @@ def _assigned(statement: ast.Assign) -> list[tuple[str, ast.expr]]:
     """(name, expression) for each name that a statement at the top of a module assigns."""
     found = []
     for target in statement.targets:
-        pairs = [(target, statement.value)]
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = [statement.value] * len(names)
         if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
-            pairs = list(zip(target.elts, statement.value.elts, strict=False))
-        found += [(t.id, value) for t, value in pairs if isinstance(t, ast.Name)]
+            values = statement.value.elts
+        found += [(t.id, value) for t, value in zip(names, values, strict=False) if isinstance(t, ast.Name)]
     return found

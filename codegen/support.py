@@ -84,6 +84,7 @@ class Support:
                 names = {f.schema.name.name, f.schema.name.unambiguous}
                 for name in names:
                     self.by_name.setdefault(name, []).append(f)
+        self._inplace = {str(f.schema.signature()): f.name for f in derivatives if f.schema.kind == "inplace"}
         self._rows: dict[tuple[str, str], Fact] = {}
 
     def row(self, function: DifferentiableFunction) -> Row:
@@ -211,9 +212,9 @@ class Support:
         if derived is not None:
             return Fact(YES, str(derived.schema.name))
         if kind == "inplace" and function.schema.kind == "functional":
-            base = str(replace(function.schema.name, inplace=True))
-            if base in self.derivatives:
-                return Fact(YES, base)
+            own = self._inplace.get(str(function.schema.signature()))
+            if own is not None:
+                return Fact(YES, own)
         if function.schema.kind == kind:
             return Fact(YES, "it is one")
         return Fact(NO)

@@ -159,10 +159,16 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
                  "types", "ops", "_C"}
+# What lives in tools/, which nothing imports before it is asked for.
+_LAZY = {"explain": ".tools.explain"}
 
 
 if not _typing.TYPE_CHECKING:
     def __getattr__(name):
+        if name in _LAZY:
+            from importlib import import_module
+            found = globals()[name] = getattr(import_module(_LAZY[name], __name__), name)
+            return found
         if name in _LAZY_MODULES:
             from importlib import import_module
             return import_module(f"{__name__}.{name}")

@@ -1,0 +1,143 @@
+"""Typesets an `Expr` as MathML, which browsers show without a script."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from .notation_tree import Expr
+from .notation_write import ATOM, GREEK, NOT, POWER, PRODUCT, SIGNS, SUM, Style, split_digits
+
+_PLACES = re.compile(r"(\{\d!?\})")
+
+
+class MathML(Style):
+    """Presentation MathML, without the `<math>` around it."""
+
+    field, minus = "text", "<mo>−</mo>"
+
+    def function(self, name: str) -> str:
+        return f"<mi>{html.escape(name)}</mi>"
+
+    def name(self, name: str) -> str:
+        stem, digits = split_digits(name)
+        text = f"<mi>{html.escape(GREEK.get(stem, stem))}</mi>"
+        return f"<msub>{text}<mn>{digits}</mn></msub>" if digits else text
+
+    def bracketed(self, text: str) -> str:
+        return f"<mrow><mo>(</mo>{text}<mo>)</mo></mrow>"
+
+    def iverson(self, text: str) -> str:
+        return f"<mrow><mo>[</mo>{text}<mo>]</mo></mrow>"
+
+    def arguments(self, items: tuple[Expr, ...]) -> str:
+        return "<mo>,</mo>".join([self.write(a) for a in items])
+
+    def _call(self, e: Expr) -> str:
+        form, latex = self.form(e), self.forms.get(e.name)
+        if latex is not None and latex.latex == r"\sqrt{{0}}":
+            return f"<msqrt>{self.write(e.args[0])}</msqrt>"
+        if latex is not None and latex.latex == "e^{{0}}":
+            return f"<msup><mi>e</mi><mrow>{self.write(e.args[0])}</mrow></msup>"
+        if form is None or not _PLACES.search(form):
+            name = self.function(form or e.name.rstrip("_"))
+            return f"<mrow>{name}{self.bracketed(self.arguments(e.args))}</mrow>"
+        parts = []
+        for part in _PLACES.split(form):
+            if _PLACES.fullmatch(part):
+                argument = e.args[int(part[1])]
+                parts.append(self.at_least(argument, POWER) if part.endswith("!}") else self.write(argument))
+            elif part:
+                parts.append(f"<mtext>{html.escape(part)}</mtext>" if " " in part else f"<mo>{html.escape(part)}</mo>")
+        return f"<mrow>{''.join(parts)}</mrow>"
+
+    def _sum(self, e: Expr) -> str:
+        text = self.at_least(e.args[0], SUM)
+        for term in e.args[1:]:
+            is_negative = term.kind == "negative"
+            sign = self.minus if is_negative else "<mo>+</mo>"
+            text += sign + self.at_least(term.args[0] if is_negative else term, PRODUCT)
+        return f"<mrow>{text}</mrow>"
+
+    def _negative(self, e: Expr) -> str:
+        return f"<mrow>{self.minus}{self.at_least(e.args[0], PRODUCT)}</mrow>"
+
+    def _number(self, e: Expr) -> str:
+        return f"<mn>{html.escape(super()._number(e))}</mn>"
+
+    def _word(self, e: Expr) -> str:
+        return f"<mtext>{html.escape(e.name)}</mtext>"
+
+    def _undefined(self, e: Expr) -> str:
+        return "<mtext>None</mtext>"
+
+    def _gradient(self, e: Expr) -> str:
+        return f"<msub><mi>g</mi><mi>{html.escape(e.name)}</mi></msub>" if e.name else "<mi>g</mi>"
+
+    def _tangent(self, e: Expr) -> str:
+        return f"<mrow><mi mathvariant='normal'>d</mi>{self.write(e.args[0])}</mrow>"
+
+    def _partial(self, e: Expr) -> str:
+        return f"<mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo>{self.write(e.args[0])}</mrow></mfrac>"
+
+    def _product(self, e: Expr) -> str:
+        return f"<mrow>{'<mo>⋅</mo>'.join([self.at_least(f, PRODUCT) for f in e.args])}</mrow>"
+
+    def _matmul(self, e: Expr) -> str:
+        factors = [self.at_least(f, POWER) for f in e.args]
+        return "<mrow>" + '<mspace width="0.2em"/>'.join(factors) + "</mrow>"
+
+    def _quotient(self, e: Expr) -> str:
+        return f"<mfrac><mrow>{self.write(e.args[0])}</mrow><mrow>{self.write(e.args[1])}</mrow></mfrac>"
+
+    def _raised(self, base: Expr, sign: str) -> str:
+        return f"<msup>{self.at_least(base, ATOM)}<mrow>{sign}</mrow></msup>"
+
+    def _power(self, e: Expr) -> str:
+        return self._raised(e.args[0], self.write(e.args[1]))
+
+    def _conj(self, e: Expr) -> str:
+        return self._raised(e.args[0], "<mo>*</mo>")
+
+    def _transpose(self, e: Expr) -> str:
+        return self._raised(e.args[0], "<mi mathvariant='normal'>T</mi>")
+
+    def _adjoint(self, e: Expr) -> str:
+        return self._raised(e.args[0], "<mi mathvariant='normal'>H</mi>")
+
+    def _compare(self, e: Expr) -> str:
+        left, right = [self.at_least(a, SUM) for a in e.args]
+        return f"<mrow>{left}<mo>{html.escape(SIGNS[e.name][0])}</mo>{right}</mrow>"
+
+    def _and(self, e: Expr) -> str:
+        return f"<mrow>{'<mtext> and </mtext>'.join([self.at_least(a, NOT) for a in e.args])}</mrow>"
+
+    def _or(self, e: Expr) -> str:
+        return f"<mrow>{'<mtext> or </mtext>'.join([self.at_least(a, NOT) for a in e.args])}</mrow>"
+
+    def _not(self, e: Expr) -> str:
+        return f"<mrow><mtext>not </mtext>{self.at_least(e.args[0], NOT)}</mrow>"
+
+    def _cases(self, e: Expr) -> str:
+        rows = [f"<mtr><mtd>{self.write(v)}</mtd><mtd><mtext>if </mtext>{self.write(c)}</mtd></mtr>"
+                for v, c in zip(e.args[:-1:2], e.args[1::2], strict=True)]
+        rows.append(f"<mtr><mtd>{self.write(e.args[-1])}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>")
+        return f"<mrow><mo>{{</mo><mtable columnalign='left'>{''.join(rows)}</mtable></mrow>"
+
+    def _index(self, e: Expr) -> str:
+        return f"<mrow>{self.at_least(e.args[0], ATOM)}{self.iverson(self.arguments(e.args[1:]))}</mrow>"
+
+    def _tuple(self, e: Expr) -> str:
+        if len(e.args) == 1:
+            return self.iverson(self.write(e.args[0])) if e.args[0].kind == "each" else self.write(e.args[0])
+        return self.bracketed(self.arguments(e.args))
+
+    def _slice(self, e: Expr) -> str:
+        return "<mo>:</mo>".join(["" if part.kind == "undefined" else self.write(part) for part in e.args])
+
+    def _each(self, e: Expr) -> str:
+        element, variable, items = [self.write(a) for a in e.args]
+        return f"<mrow>{element}<mtext> for </mtext>{variable}<mtext> in </mtext>{items}</mrow>"
+
+    def _keyword(self, e: Expr) -> str:
+        return f"<mrow>{self.name(e.name)}<mo>=</mo>{self.write(e.args[0])}</mrow>"

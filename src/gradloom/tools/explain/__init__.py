@@ -1,0 +1,87 @@
+"""`gradloom.explain`: where an operator comes from, line by line, and what it does.
+
+    gradloom.explain("mul")                 an operator, all of its overloads
+    gradloom.explain("MulBackward0")        a node class
+    gradloom.explain(gradloom.mul)          a function or a method
+    gradloom.explain(loss.grad_fn)          a node, with what it holds now; or the tensor itself
+
+The command is `gradloom explain mul`.
+
+Layout: `lookup` (what was asked about), `facts` and `node_facts` (what is known of it), `places` (where that is
+written), `page` (the explanation as blocks), `as_text` and `as_html` (how they look).
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import Any
+
+from .as_text import as_text
+from .facts import library
+from .lookup import Target, UnknownName, find
+from .page import Block, page
+
+__all__ = ["Explanation", "UnknownName", "explain"]
+
+
+class Explanation:
+    """What `explain` found. `str()` is plain text; a notebook shows it as HTML, an interactive session in colors.
+
+    Attributes:
+        title: what was asked about.
+        blocks: headings, paragraphs, tables, equations and source code, in their order.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.title = target.title
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        return page(self._target, library())
+
+    def text(self, *, color: bool = False, sources: bool = True) -> str:
+        """The explanation as text.
+
+        Args:
+            color: with ANSI escapes, and source code highlighted where pygments is installed.
+            sources: with source code, not only with where it is.
+        """
+        return as_text(self.blocks, color=color, sources=sources)
+
+    def html(self) -> str:
+        """The explanation as an HTML document that needs nothing else."""
+        from .as_html import document
+
+        return document(self.title, self.blocks)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return self.text(color=sys.stdout.isatty())
+
+    def _repr_html_(self) -> str:
+        from .as_html import fragment
+
+        return fragment(self.blocks)
+
+
+def explain(target: Any) -> Explanation:
+    """Explain an operator, a node or a function: its YAML entries with file and line, the derivative in mathematical
+    notation, what it supports, what its node saves and why, its kernel, helpers and generated code.
+
+    Args:
+        target: an operator's name (`"mul"`, `"mul.Tensor"`, `"add_"`, `"linalg.inv"`), the name or class of a node
+            (`"MulBackward0"`), a function or method of gradloom, a node (`loss.grad_fn`), a tensor with one, or a
+            custom Function.
+
+    Returns:
+        An Explanation: print it, or let the interactive session or notebook show it.
+
+    Raises:
+        UnknownName: (a LookupError) for a name that nothing has; the message suggests one that is close.
+        TypeError: for anything else.
+    """
+    return Explanation(find(target, library().derivatives))

@@ -1,0 +1,132 @@
+"""An explanation as a sequence of blocks, which `as_text` and `as_html` write."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from gradloom.codegen.notation import Equation
+
+from .facts import Library, OperatorFacts
+from .lookup import Target
+from .node_facts import NodeFacts, node_facts, written_by_hand
+from .places import Place
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading; level 1 is the whole explanation's, 2 an operator's, 3 a part's."""
+
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text of a file, with what it is."""
+
+    title: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """Equations, and what the signs in them mean."""
+
+    equations: tuple[Equation, ...]
+    legend: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under column heads; without heads, pairs of a name and a value."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+Block = Heading | Paragraph | Code | Formulas | Table
+
+
+def page(target: Target, library: Library) -> list[Block]:
+    """The explanation of what was looked up."""
+    blocks: list[Block] = []
+    facts = [library.facts(f) for f in target.functions]
+    if len(facts) > 1 or target.node is not None:
+        blocks.append(Heading(1, target.title))
+    if len(facts) > 1:
+        blocks.append(Table((), tuple((f.name, str(f.function.schema)) for f in facts)))
+    if target.node is not None:
+        blocks += _node(node_facts(target.node))
+    if target.written is not None:
+        blocks += _written(target.title, target.written)
+    for one in facts:
+        blocks += operator(one)
+    return blocks
+
+
+def operator(facts: OperatorFacts) -> list[Block]:
+    """The blocks of one operator."""
+    blocks: list[Block] = [Heading(2, facts.name), Paragraph(_summary(facts))]
+    blocks += [Code("entry", place) for place in facts.entries]
+    equations = facts.equations
+    everything = (*([equations.value] if equations.value else []), *equations.backward, *equations.forward)
+    if everything:
+        legend = [f"{sign} = {name}" for name, sign in equations.symbols.items()]
+        remarks = [f"{r.name}: {r.text}" for r in equations.where]
+        blocks += [Heading(3, "Derivative"),
+                   Formulas(everything, (", ".join([*legend, *equations.gradients]), *remarks))]
+    blocks += [Heading(3, "Support"),
+               Table((), tuple((title, str(fact)) for title, fact in facts.support.items()))]
+    if facts.saved:
+        rows = [(s.name, s.form + (f", {s.condition}" if s.condition else ""), "; ".join(s.needed_by))
+                for s in facts.saved]
+        blocks += [Heading(3, f"What {facts.node} saves"), Table(("field", "what is kept", "for"), tuple(rows))]
+    elif facts.node:
+        blocks += [Heading(3, f"What {facts.node} saves"), Paragraph("Nothing.")]
+    for title, places in (("Kernel", facts.kernels), ("Helpers", facts.helpers), ("Generated code", facts.generated)):
+        if places:
+            blocks += [Heading(3, title), *[Code(what, place) for what, place in places]]
+    return blocks
+
+
+def _summary(facts: OperatorFacts) -> str:
+    function = facts.function
+    parts = [str(function.schema) + "."]
+    if function.variant is not None:
+        parts.append(f"The {function.variant.kind} variant of {function.function.name}, derived by `autogen:`.")
+    if facts.node is not None:
+        parts.append(f"Its node is {facts.node}.")
+    if function.function.composite is not None:
+        parts.append("It is made of other operators, whose nodes it leaves in the graph.")
+    expression = facts.kernel_expression
+    if expression is not None:
+        parts.append(f"It computes `{expression}`.")
+    return " ".join(parts)
+
+
+def _node(facts: NodeFacts) -> list[Block]:
+    rows = [("gets gradients of", "; ".join(facts.gradients)), *[(f"holds {name}", what) for name, what in facts.saved],
+            *[(f"gradient {i} goes to", text) for i, text in enumerate(facts.next)]]
+    blocks: list[Block] = [Heading(3, f"This {facts.name}"), Table((), tuple(rows))]
+    if facts.made_at:
+        blocks.append(Paragraph(f"It was made here:\n{facts.made_at}"))
+    return blocks
+
+
+def _written(title: str, thing: Any) -> list[Block]:
+    blocks: list[Block] = [Heading(2, title)]
+    if thing.__doc__:
+        blocks.append(Paragraph(inspect.cleandoc(thing.__doc__)))
+    place = written_by_hand(thing)
+    if place is None:
+        blocks.append(Paragraph("It is written by hand, and its source is not at hand."))
+    else:
+        blocks.append(Code("written by hand", place))
+    return blocks
