@@ -156,6 +156,7 @@ if _typing.TYPE_CHECKING:
         LongTensor as LongTensor,
         ShortTensor as ShortTensor,
     )
+    from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
                  "types", "ops", "_C"}

@@ -106,7 +106,7 @@ def test_other_things_are_refused(thing, message):
         explain(thing)
 
 
-# --- what is said ------------------------------------------------------------------------------------------------------
+# --- what is said ----------------------------------------------------------------------------------------------------
 
 
 def test_every_operator_can_be_explained_and_every_place_is_true():
@@ -170,8 +170,7 @@ def test_a_node_shows_what_it_holds():
     y.sum().backward()
     assert held(y.grad_fn)[1] == ("other", "released by an earlier backward pass")
     assert held(x.sum().grad_fn) == [("self_sym_sizes", "torch.Size([2, 3])")]
-    assert held(gradloom.cat([x, x]).grad_fn)[0][0] == "dim"
-    assert held(x[gradloom.tensor([0])].grad_fn)[-2:][0][1].startswith("[1 int64")
+    assert dict(held(x[gradloom.tensor([0])].grad_fn))["indices"].startswith("[1 int64")
     assert held(Double.apply(x).grad_fn) == [("tensor 0", "2x3 float32")]
 
 
@@ -200,8 +199,9 @@ def test_long_values_are_cut():
 def test_the_text_of_an_operator():
     text = str(explain("mul"))
     order = ["== mul.Tensor ==", "native_functions.yaml:", "derivatives.yaml:", "self: grad * other.conj()",
-             "Derivative", "∂L/∂x = g · y*", "Support", "double backward  yes", "What MulBackward0 saves", "Generated code",
-             "variable_type/elementwise.py:", "def mul(input, other, *, out=None):", "functions/elementwise.py:",
+             "Derivative", "∂L/∂x = g · y*", "Support", "double backward  yes", "What MulBackward0 saves",
+             "Generated code", "variable_type/elementwise.py:", "def mul(input, other, *, out=None):",
+             "functions/elementwise.py:",
              "class MulBackward0(Node):"]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -243,7 +243,7 @@ def test_the_mathml_of_every_operator_is_well_formed():
     assert count > 1000
 
 
-# --- the command -------------------------------------------------------------------------------------------------------
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_the_command_prints_what_the_function_gives(capsys):
