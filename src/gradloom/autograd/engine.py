@@ -178,14 +178,13 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     watched = state.flags & ANOMALY
     while True:
         task.node = node
-        hooks = node.hooks
-        if hooks is not None and (plan is None or plan.wants(node)):
-            hook_calls.on_tensors(hooks, grads)
         next_node = None
         if plan is not None and node in plan.captures:
+            if node.hooks is not None and node not in plan.needed:
+                hook_calls.on_tensors(node.hooks, grads)
             plan.capture(node, grads)
         if plan is None or node in plan.needed:
-            outputs = node.apply(grads) if hooks is None and not watched else hook_calls.run(node, grads)
+            outputs = node.apply(grads) if node.hooks is None and not watched else hook_calls.run(node, grads)
             if not keep_graph:
                 release = node.release_variables
                 if release is not None:

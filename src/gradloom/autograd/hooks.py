@@ -3,8 +3,10 @@
 Note [The order of hooks]
 1. The hooks of the tensors that the node computed (`Tensor.register_hook`), in the order they were registered, each
    seeing what the one before it returned; then the hooks that keep `.grad` of these tensors (`retain_grad`).
-2. The engine hands out the gradients that were asked for (`inputs=`, `autograd.grad`).
-3. Only if the node runs: its pre-hooks, the node, its post-hooks.
+2. The pre-hooks of the node, the node, its post-hooks.
+
+A gradient that `autograd.grad` was asked for is handed out after step 1 if the node does not run. If it does, because
+inputs lie behind it, the gradient is handed out as it arrived, before its hooks: that is how PyTorch has it.
 
 A hook may add and remove hooks, of its own node and of others: those of the step that is running are taken from a copy
 made when the step began.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from .. import _operators
 from ..dispatch import ANOMALY, state
+from .validate import validate_gradient
 
 
 def on_tensors(hooks, grads: list) -> None:
@@ -32,14 +35,16 @@ def on_tensors(hooks, grads: list) -> None:
 
 
 def run(node, grads: list) -> tuple:
-    """Step 3: run a node that has hooks, or that anomaly mode watches.
+    """Run a node that has hooks, or that anomaly mode watches.
 
     Returns:
         The gradients that go on to the next nodes.
     """
     hooks = node.hooks
-    if hooks is not None and hooks.pre:
-        grads = before(hooks, grads)
+    if hooks is not None:
+        on_tensors(hooks, grads)
+        if hooks.pre:
+            grads = before(hooks, grads)
     given = tuple(grads) if hooks is not None and hooks.post else None  # a node may take gradients out of the list
     if state.flags & ANOMALY:
         from .anomaly_mode import apply_watched
@@ -47,7 +52,7 @@ def run(node, grads: list) -> tuple:
     else:
         outputs = node.apply(grads)
     if hooks is not None and hooks.post:
-        outputs = after(hooks, tuple(outputs), tuple(grads) if given is None else given)
+        outputs = after(hooks, validated(node, outputs), tuple(grads) if given is None else given)
     return outputs
 
 
@@ -58,6 +63,13 @@ def before(hooks, grads: list) -> list:
         if found is not None:
             grads = list(checked_replacements(hook, tuple(grads), found))
     return grads
+
+
+def validated(node, outputs) -> tuple:
+    """What a node returned, in the shapes and dtypes of its inputs, as post-hooks are to see it."""
+    return tuple([grad if grad is None or following is None else
+                  validate_gradient(grad, *following.input_metadata[2 * nr:2 * nr + 2], node, i)
+                  for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False))])
 
 
 def after(hooks, outputs: tuple, grads: tuple) -> tuple:
