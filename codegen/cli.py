@@ -18,14 +18,15 @@ COMMANDS = {
     "verify": "prove derivatives numerically: reverse, forward and second ones, variants, dtypes",
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
+    "new": "make a package of operators of your own",
 }
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a finding, 2 wrong usage)."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators from their YAML "
-                                                                  "files.")
+    parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators, and those of "
+                                                                  "packages, from their YAML files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=text)

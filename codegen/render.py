@@ -15,9 +15,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives
 from .docstrings import docstring
@@ -26,19 +23,10 @@ from .notation import Notation
 from .specification import Specification, base
 from .stubs import render_stubs
 from .target import Target, own
+from .templating import fill as _template
 from .wrappers import Wrapper, make_wrappers
 
 __all__ = ["render", "render_package"]
-
-# Nothing that templates print is ever read as a template; the sandbox is for those who replace a template.
-_ENVIRONMENT = ImmutableSandboxedEnvironment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -422,22 +410,3 @@ def _namespaces(families: Sequence[str], wrappers: Sequence[Wrapper], public: Se
             modules.setdefault(n.module, []).append((n.short, n.name))
     return _template("namespaces.py.jinja", families=families, names=public, wrappers=wrappers,
                      modules=sorted(modules.items()), target=target)
-
-
-def _template(name: str, **facts: object) -> str:
-    return _ENVIRONMENT.get_template(name).render(**facts)
-
-
-def _lines(text: str, spaces: int) -> str:
-    """The lines of a part of a template, indented, without blank ones."""
-    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
-
-
-def _docstring(text: str) -> str:
-    """Text between three double quotes, whatever it holds."""
-    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return text + " " if text.endswith('"') else text
-
-
-_ENVIRONMENT.filters["lines"] = _lines
-_ENVIRONMENT.filters["docstring"] = _docstring
