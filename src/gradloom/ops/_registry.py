@@ -78,14 +78,20 @@ def register(generated: str) -> Registration:
     known = _registrations.get(generated)
     if known is not None:
         return known
-    root = import_module(generated)
+    try:
+        root = import_module(generated)
+    except ModuleNotFoundError as error:
+        if error.name != generated:
+            raise
+        raise RuntimeError(f"there is no {generated}: run `gradloom generate` in the project of the package") from None
     _check_version(generated, root.GRADLOOM)
     parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators")}
     overrides = import_module(f"{generated}.overrides") if _has(root, "overrides") else None
     other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
     if other is not None or root.NAMESPACE in RESERVED:
-        owner = f"{other.generated} has it" if other is not None else "it is gradloom's own"
-        raise RuntimeError(f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}")
+        owner = f"{other.generated} has it already" if other is not None else "it is gradloom's own"
+        raise RuntimeError(f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}. Choose "
+                           "another with `namespace = ...` below [tool.gradloom] in its pyproject.toml, and generate")
     return bind(Registration(generated, root.NAMESPACE, True), parts["namespaces"], parts["operators"], overrides)
 
 
