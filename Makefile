@@ -14,7 +14,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --editable
 .DELETE_ON_ERROR:
 # The targets share one checkout, and the benchmark wants the machine to itself: -j runs them one after another.
 .NOTPARALLEL:
-.PHONY: help demo test generate check conformance bench docs clean force
+.PHONY: help demo test generate check conformance bench fuzz docs clean force
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -42,6 +42,9 @@ conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
+
+fuzz: $(VENV)/installed ## damage the YAML files in 10,000 ways: the generator must refuse each, or write sound code
+	@GRADLOOM_FUZZ=10000 $(VENV)/bin/python -m pytest tests/codegen/test_fuzz.py $(PYTEST_ARGS)
 
 docs: $(VENV)/installed-docs ## build the documentation into build/site and test what it and README.md say
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict

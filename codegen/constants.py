@@ -23,6 +23,10 @@ def constant_problem(node: ast.AST) -> tuple[ast.expr, str, str] | None:
         for side in (node.left, *node.comparators):
             if isinstance(side, ast.Constant) and not (side.value is None or isinstance(side.value, bool)):
                 return side, "`is` with something that is not None", "compare with `==`"
+    if isinstance(node, ast.Subscript):
+        has_keys = isinstance(node.slice, ast.Constant) and type(node.slice.value) is not int
+        if isinstance(node.value, ast.Constant) or (isinstance(node.value, ast.Tuple | ast.List) and has_keys):
+            return node.value, "an element of a constant", "write the element itself"
     if not isinstance(node, ast.BinOp):
         return None
     for side in (node.left, node.right):

@@ -180,6 +180,8 @@ def check_is_tensor(resolved: Resolved) -> None:
     """Refuse a formula that gives a number or a shape, such as `0`."""
     tree = resolved.formula.tree
     kind = resolved.kinds[tree]
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str | type(...)):
+        raise resolved.formula.error(tree, "the formula is a constant that is no tensor", "write a tensor")
     if kind in (Kind.NUMBER, Kind.DTYPE) or (kind is Kind.NUMBERS and not isinstance(tree, ast.Tuple)):
         hint = "write a tensor, such as `zeros_like(self)`, or None for an undefined gradient"
         raise resolved.formula.error(tree, f"the formula gives {kind.value}", hint)

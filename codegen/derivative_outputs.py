@@ -20,7 +20,7 @@ from .errors import SpecError
 from .formula import Formula, FormulaError, parse
 from .formula_names import resolve
 from .formula_saving import write_forward
-from .formula_scope import Callables
+from .formula_scope import Callables, Kind
 from .schema import FunctionSchema
 from .text import Node, Text, TextList
 
@@ -136,6 +136,13 @@ def _told(node: Node, schema: FunctionSchema, callables: Callables) -> list[bool
 
 def _condition(item: Text, schema: FunctionSchema, callables: Callables) -> str:
     try:
-        return write_forward(resolve(parse(item.value), condition_scope(schema, callables)))
+        resolved = resolve(parse(item.value), condition_scope(schema, callables))
+        tree = resolved.formula.tree
+        if isinstance(tree, (ast.Constant, ast.Tuple, ast.List, ast.ListComp)) or (
+            resolved.kinds[tree] in (Kind.TENSOR, Kind.TENSORS, Kind.NUMBERS, Kind.DTYPE)
+        ):
+            message = "a condition that is neither true nor false"
+            raise resolved.formula.error(tree, message, "write one such as `dtype is None`, or True or False")
+        return write_forward(resolved)
     except FormulaError as error:
         raise item.error(error.message, error.hint, error.offset, error.length) from None

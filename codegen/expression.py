@@ -79,6 +79,9 @@ def _check_characters(text: Text, code: str, lead: int) -> None:
         if char == "#":
             hint = "put the comment above the entry, or after the value of a key that is not a block"
             raise text.error("a comment in an expression", hint, lead + i, 1)
+        if char == "\\":
+            hint = "remove it; a value may go on in the next line"
+            raise text.error("a backslash in an expression", hint, lead + i, 1)
         if char in "'\"":
             string = _STRING.match(code, i)
             if string is None:

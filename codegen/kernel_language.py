@@ -158,7 +158,7 @@ class Checker:
             bad = node
             while not submodule and isinstance(bad.value, ast.Attribute):
                 bad = bad.value
-            exists = hasattr(getattr(numpy, submodule) if submodule else numpy, bad.attr)
+            exists = bad.attr in dir(getattr(numpy, submodule) if submodule else numpy)  # hasattr might import it
             where = f"xp.{submodule}" if submodule else "xp"
             if len(path) > 1 and not submodule and xp_names.kind_of(path[:1]) is not None:
                 raise self.error(node, f"`{shown}` is outside the kernel language")

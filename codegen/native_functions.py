@@ -199,7 +199,7 @@ class _Loader:
         assert isinstance(text, Text)  # check_keys has seen to it
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
-        check_names(text, schema, "function" in variants)
+        check_names(text, schema)
         kernel, composite = self.implementation(entry, text, schema)
         self.check_method(entry, schema, variants)
         return NativeFunction(

@@ -90,7 +90,7 @@ def check_keys(entry: Entry) -> list[SpecError]:
             )
             errors.append(key.error(f"unknown key `{shorten(name)}`", hint))
         else:
-            error = _wrong_kind(name, KEYS[name].kind, entry.fields[name])
+            error = _wrong_kind(key, KEYS[name].kind, entry.fields[name])
             if error is not None:
                 errors.append(error)
     for name, spec in KEYS.items():
@@ -99,13 +99,12 @@ def check_keys(entry: Entry) -> list[SpecError]:
     return errors
 
 
-def _wrong_kind(name: str, kind: str, node: Node) -> SpecError | None:
+def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
+    name = key.value
     if isinstance(node, Text):
         if node.value.strip():
             return None
-        return node.source.error(
-            node.start, f"`{name}` is empty", f"write {KEYS[name].doc}, or remove the key"
-        )
+        return key.error(f"`{name}` is empty", f"write {KEYS[name].doc}, or remove the key")
     if kind == "any":
         return None
     what = "a list" if isinstance(node, TextList) else "a mapping"

@@ -18,8 +18,9 @@ from pathlib import Path
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives
 from .docstrings import docstring
-from .errors import raise_all
+from .errors import SpecError, raise_all
 from .notation import Notation
+from .reserved import check_kernel_schema
 from .specification import Specification, base
 from .stubs import render_stubs
 from .target import Target, own
@@ -282,19 +283,22 @@ def make_all(joined: Sequence[DifferentiableFunction], notation: Notation | None
         counts[key] = counts.get(key, 0) + 1
     wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts),
                               docstring(f, notation) if notation is not None else "", target) for f in joined]
-    _check_unique(wrappers)
+    _check(wrappers)
     return wrappers
 
 
-def _check_unique(wrappers: Iterable[Wrapper]) -> None:
-    """Two operators must not be one name in generated code, as `add.Tensor` and an operator `add_Tensor` would be.
+def _check(wrappers: Iterable[Wrapper]) -> None:
+    """Refuses operators that code cannot be generated for, and two that would be one name in it, as `add.Tensor` and
+    `add_Tensor` would be.
 
     Raises:
-        SpecError: at the second of them.
+        SpecError: at the operator; of two, at the second.
     """
-    errors = []
+    errors: list[SpecError] = []
     taken: dict[tuple[str, str], Wrapper] = {}
     for w in wrappers:
+        if w.native.kernel is not None:
+            check_kernel_schema(w.native.text, w.native.schema)
         family = w.native.family
         names = [("", w.own_name), *((family, n) for n in {w.function, w.itself, w.guard, w.node} if n)]
         if w.result_class is not None:

@@ -54,15 +54,15 @@ _DERIVED = (
 )  # fmt: skip
 _STRING = re.compile(r"""(["'])[ !#-&(-\[\]-~]{0,100}\1""")
 _QUOTES = frozenset("\"'\\")
+_LISTS = re.compile(r"Tensor\??\[\d*\]")
 _ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which callers may use for these parameters
 
 
-def check_names(text: Text, schema: FunctionSchema, is_function: bool) -> None:
+def check_names(text: Text, schema: FunctionSchema) -> None:
     """Refuses names with which no Python function could be generated, or not a right one.
 
     Args:
         text: the `func:` value of the operator.
-        is_function: whether people call it as a function, so that `self` is called `input`.
 
     Raises:
         SpecError: at the first name that is taken.
@@ -81,7 +81,7 @@ def check_names(text: Text, schema: FunctionSchema, is_function: bool) -> None:
                 message = f"`{word}` cannot be the name of an {what}".replace("an result", "a result")
                 raise _error(text, word, f"{message}: {wrong}")
     inputs = [a.name for a in schema.inputs]
-    if is_function and inputs[:1] == ["self"] and "input" in inputs:
+    if inputs[:1] == ["self"] and "input" in inputs:
         raise _error(text, "input", "an argument `input` beside `self`, which callers of the function know as `input`")
     for word, alias in _ALIASES.items():
         if word in inputs and alias in inputs:
@@ -91,24 +91,53 @@ def check_names(text: Text, schema: FunctionSchema, is_function: bool) -> None:
         _check_string(text, argument)
 
 
+def check_kernel_schema(text: Text, schema: FunctionSchema) -> None:
+    """What wrappers around kernels can be generated for: tensors and lists of them go in, tensors come out.
+
+    Raises:
+        SpecError: for a schema of another form, which a composite may have.
+    """
+    shown = len(str(schema.name))
+    hint = "write it as `composite: family.function`, which gets the arguments as they are"
+    results = [r.type for r in schema.returns]
+    if schema.kind == "functional" and not results:
+        raise text.error(f"`{schema.name}` has a kernel but returns nothing", hint, 0, shown)
+    for type_ in results:
+        if not type_.is_tensor_like or (len(results) > 1 and type_.is_list):
+            what = "beside other results" if type_.is_tensor_like else "which a kernel cannot give"
+            raise text.error(f"`{schema.name}` returns {type_}, {what}", hint, 0, shown)
+    for argument in schema.arguments:
+        type_ = argument.type
+        if type_.is_tensor_list and not _LISTS.fullmatch(str(type_)):
+            message = f"`{argument.name}` is {type_}; a kernel takes Tensor[] or Tensor?[]"
+            raise _error(text, argument.name, message, hint)
+    first = schema.arguments[0].type if schema.arguments else None
+    if schema.kind == "inplace" and first is not None and not (first.is_tensor and not first.is_optional):
+        message = f"`{schema.name}` has a kernel and writes to {first}"
+        raise _error(text, schema.arguments[0].name, message, hint)
+
+
 def _check_string(text: Text, argument: Argument) -> None:
     """A string goes into docstrings and signatures as it is written, so it must be a plain word."""
     if argument.default is not None and not _QUOTES.isdisjoint(_STRING.sub("", argument.default)):
         message = f"the default of `{argument.name}` is a string with other than plain characters"
-        error = _error(text, argument.name, message)
-        error.hint = "a string has at most 100 characters, of ASCII, without quotes and backslashes"
-        raise error
+        hint = "a string has at most 100 characters, of ASCII, without quotes and backslashes"
+        raise _error(text, argument.name, message, hint)
 
 
 def _operator_problem(name: str) -> str:
     if keyword.iskeyword(name):
         return "Python has it as a keyword"
+    if not name.strip("_"):
+        return "it has no letter"
     if name.startswith("__") and not is_data_model_name(name):
         return "names with two underscores are Python's own"
     return "generated code uses it" if name in _OF_A_MODULE else ""
 
 
 def _problem(word: str, what: str) -> str:
+    if not word.strip("_"):
+        return "it has no letter"
     if word.startswith("__"):
         return "names with two underscores are Python's own"
     if what == "result" and (keyword.iskeyword(word) or word.startswith("_")):
@@ -125,7 +154,7 @@ def _check_derived(text: Text, arguments: Iterable[str], names: Iterable[str]) -
             raise _error(text, word, message)
 
 
-def _error(text: Text, word: str, message: str) -> SpecError:
+def _error(text: Text, word: str, message: str, hint: str = "choose another name") -> SpecError:
     match = re.compile(rf"\b{re.escape(word)}\b(?=\s*[=,)])").search(text.value, text.value.find("("))
     offset = match.start() if match else 0
-    return text.error(message, "choose another name", offset, len(word) if match else None)
+    return text.error(message, hint, offset, len(word) if match else None)

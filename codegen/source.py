@@ -49,7 +49,7 @@ def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
         raise SpecError(shown, 1, 1, "", "the file is empty", "a list of entries is expected: `- func: ...`")
     try:
         document = _Reader(source).document()
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise syntax_error(source, error) from None
     if not isinstance(document, TextList):
         kind = "a mapping" if isinstance(document, TextMap) else "text"
@@ -97,12 +97,17 @@ def _decode(data: bytes, shown: str) -> str:
         raise _binary(data, where, shown) from None
     if binary >= 0:
         raise _binary(data, binary, shown)
+    return _unix(text)
+
+
+def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _binary(data: bytes, where: int, shown: str) -> SpecError:
-    before = data[:where].decode("utf-8-sig", "replace")
-    line = data[data.rfind(b"\n", 0, where) + 1 :].split(b"\n", 1)[0][:200].decode("utf-8", "replace")
+    before = _unix(data[:where].decode("utf-8-sig", "replace"))
+    after = _unix(data[where : where + 200].decode("utf-8", "replace"))
+    line = before[before.rfind("\n") + 1 :] + after.partition("\n")[0]
     col = len(before) - before.rfind("\n")
     message = f"binary data: byte 0x{data[where]:02x} is not UTF-8 text"
     return SpecError(shown, before.count("\n") + 1, col, line, message, "save the file as UTF-8 text")

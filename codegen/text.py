@@ -123,7 +123,10 @@ class Text:
         solid, places = self._places()
         for piece in self.value.split(separator):
             lead = len(piece) - len(piece.lstrip())
-            parts.append(self._word(offset + lead, len(piece.strip()), solid, places))
+            # An empty part is marked at the separator after it; the last one at the separator before it.
+            is_last = offset + len(piece) == len(self.value)
+            start = max(offset - len(separator), 0) if is_last and not piece.strip() else offset + lead
+            parts.append(self._word(start, len(piece.strip()), solid, places))
             offset += len(piece) + len(separator)
         return parts
 

@@ -24,8 +24,8 @@ def unclosed_quote(source: Source, start: int, end: int) -> SpecError | None:
     return _unclosed(source, start) if _KEY_LINE.search(source.text, start, end) else None
 
 
-def syntax_error(source: Source, error: yaml.YAMLError) -> SpecError:
-    """The error to show for a YAMLError that reading `source` raised."""
+def syntax_error(source: Source, error: Exception) -> SpecError:
+    """The error to show for a YAMLError, or ValueError, that reading `source` raised."""
     swallowed = _swallowing_quote(source)
     if swallowed is not None:
         return _unclosed(source, swallowed)
@@ -34,7 +34,7 @@ def syntax_error(source: Source, error: yaml.YAMLError) -> SpecError:
             pass
     except yaml.MarkedYAMLError as precise:
         error = precise
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, ValueError):  # ValueError: `\U00110000`
         pass
     problem = getattr(error, "problem", None) or "not YAML"
     context = getattr(error, "context", None) or ""
@@ -115,6 +115,6 @@ def _swallowing_quote(source: Source) -> int | None:
                 end = source.index(token.end_mark.line, token.end_mark.column)
                 if _KEY_LINE.search(source.text, start, end):
                     return start
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, ValueError):  # ValueError: `\U00110000`
         pass
     return None

@@ -1,0 +1,109 @@
+"""Whatever becomes of the YAML files, `gradloom generate` writes sound code or says at which place they are wrong.
+
+Every case is a small checkout with a few mutations. It must end within a time limit, without a traceback; either all
+generated files are there, compile and name nothing that does not exist, or nothing was written and every message has
+a place and a hint. 500 cases here; `make fuzz` runs 10,000, GRADLOOM_FUZZ=n as many as you like.
+"""
+
+import os
+import shutil
+import signal
+import threading
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from tests.codegen.fuzz_checkout import FILES, Checkout
+from tests.codegen.generated_code import problems
+from tests.codegen.mutations import KINDS, mutate
+from tests.codegen.test_errors import check_form
+
+CASES = int(os.environ.get("GRADLOOM_FUZZ", "500"))
+SECONDS = 20  # for one case, which takes a tenth of a second on an idle machine
+
+NUMBERS = st.integers(0, 9999)
+MUTATIONS = st.lists(st.tuples(st.sampled_from(KINDS), NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=4)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    return Checkout(tmp_path_factory.mktemp("fuzz"))
+
+
+def test_the_checkout_is_sound_and_has_most_of_the_operators(checkout, capsys):
+    assert len(checkout.names) > 50
+    assert len([name for name in checkout.names if checkout.derivatives[name]]) > 40
+    write(checkout, checkout.texts(checkout.names))
+    assert checkout.run("generate") == 0, capsys.readouterr().err
+    assert problems(generated(checkout)) == []
+
+
+@settings(
+    max_examples=CASES, deadline=None, database=None, derandomize="GRADLOOM_FUZZ" not in os.environ,
+    suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate, Phase.shrink),
+)  # fmt: skip
+@given(st.lists(NUMBERS, max_size=5), st.sampled_from(FILES), MUTATIONS)
+@example([], FILES[0], [])
+def test_damaged_yaml(checkout, capsys, chosen, which, mutations):
+    names = dict.fromkeys(checkout.sometimes[number % len(checkout.sometimes)] for number in chosen)
+    texts = checkout.texts([*checkout.always, *names])
+    for mutation in mutations:
+        texts = mutate(texts, which, mutation)
+    write(checkout, texts)
+    before = checkout.contents()
+    capsys.readouterr()
+
+    with time_limit():
+        code = checkout.run("generate")
+
+    out, message = capsys.readouterr()
+    if code == 1:
+        assert out == ""
+        assert checkout.contents() == before
+        check_messages(message, checkout.folder)
+    else:
+        assert code == 0, message
+        assert problems(generated(checkout)) == []
+        after = checkout.contents()
+        assert {p for p in after if "generated" not in p.parts} == {p for p in before if "generated" not in p.parts}
+        if chosen and chosen[0] % 8 == 0:
+            assert checkout.run("check") == 0
+        shutil.rmtree(checkout.folder / "generated")
+
+
+def check_messages(message, folder):
+    parts = message.rstrip("\n").removesuffix("\n\nthere may be more errors").split("\n\n")
+    for part in parts:
+        check_form(part, folder)
+
+
+def write(checkout, texts):
+    for name, text in texts.items():
+        (checkout.folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    shutil.rmtree(checkout.folder / "generated", ignore_errors=True)
+
+
+def generated(checkout):
+    folder = checkout.folder / "generated"
+    return {str(p.relative_to(folder)): p.read_text(encoding="utf-8") for p in folder.rglob("*.py")}
+
+
+@contextmanager
+def time_limit():
+    """Fails a case that goes on for ever; without Unix signals it would hang."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number, frame):
+        raise TimeoutError(f"a case took more than {SECONDS} seconds")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
