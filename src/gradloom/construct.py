@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import _operators
@@ -14,8 +16,14 @@ from .storage import rooted
 from .tensor import Tensor, new, wrap
 from .variants import mark_inference, require_gradient
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    from .types import Device, DType
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Device | None = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:
     """A new leaf tensor with a copy of `data`.
 
     Args:
@@ -71,7 +79,7 @@ def _check_strides(array) -> None:
                          "array  with array.copy().) ")
 
 
-def from_numpy(array):
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor on the memory of an ndarray; writes to either are seen by both.
 
     Raises:
@@ -92,7 +100,7 @@ def from_numpy(array):
     return wrap(rooted(array.view(np.ndarray)))
 
 
-def as_tensor(data, dtype=None, device=None):
+def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """`data` as a tensor, sharing memory with an ndarray and keeping the history of a tensor where possible."""
     check_device(device)
     dtype = _wanted(dtype, "as_tensor")
@@ -103,7 +111,8 @@ def as_tensor(data, dtype=None, device=None):
     return wrap(array_of(data, dtype))
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Tensor:
     """As `as_tensor`, with control over copying.
 
     Args:
@@ -125,12 +134,13 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return out
 
 
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | None = None,
+               requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """As `tensor`, with the dtype of `self` by default."""
     return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 
-def parse_type(name):
+def parse_type(name: Any) -> dtype:
     """A dtype from a dtype, a legacy name such as "torch.FloatTensor", or a Python type."""
     if isinstance(name, dtype):
         return name
@@ -143,7 +153,7 @@ def parse_type(name):
     raise ValueError(f"invalid type: '{name}'")
 
 
-def legacy_tensor(cls, args, kwargs, dtype=None):
+def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
     """`Tensor(2, 3)`, `Tensor([1., 2.])`, `Tensor()`: sizes or data, of the default (or the class's) type."""
     check_device(kwargs.pop("device", None))
     if kwargs:
@@ -171,7 +181,7 @@ def legacy_tensor(cls, args, kwargs, dtype=None):
     return out
 
 
-def deepcopy_tensor(source, memo):
+def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
     """A copy with its own memory; only leaves can be copied, because a graph cannot.
 
     Raises:
@@ -199,7 +209,7 @@ def deepcopy_tensor(source, memo):
     return out
 
 
-def reduce_tensor(source):
+def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
     """How a tensor pickles: its array, its class, and whether it requires grad."""
     if source.grad_fn is not None:
         import warnings

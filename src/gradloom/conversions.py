@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from . import _operators
-from . import dtype as dtypes
+from typing import TYPE_CHECKING
 
-_TYPES = {"bool": dtypes.bool, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
-          "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
-          "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128}
+from . import _operators
+from .dtype import BY_NAME, bfloat16, int8, uint8
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .tensor import Tensor
+
+_TYPES = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
+    name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")}
 
 
 def _conversion(name, dtype):
@@ -19,17 +25,17 @@ def _conversion(name, dtype):
     return convert
 
 
-def cpu(self, memory_format=None):
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself: every tensor is on the CPU."""
     return self if memory_format is None else _operators.to_dtype(self, self.dtype, False, False, memory_format)
 
 
-def cuda(self, device=None, non_blocking=False, memory_format=None):
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> None:
     """Raises RuntimeError: gradloom computes on the CPU only."""
     raise RuntimeError("gradloom computes on the CPU only; there is no CUDA device. Use .cpu() or device='cpu'.")
 
 
-def bind(tensor_class) -> None:
+def bind(tensor_class: Any) -> None:
     """Make the conversions methods of Tensor."""
     for name, dtype in _TYPES.items():
         setattr(tensor_class, name, _conversion(name, dtype))

@@ -13,7 +13,7 @@ class device:
 
     __slots__ = ("type", "index")
 
-    def __init__(self, type, index=None):
+    def __init__(self, type: str | device, index: int | None = None) -> None:
         if isinstance(type, device):
             type, index = type.type, type.index
         if not isinstance(type, str):
@@ -30,27 +30,27 @@ class device:
             raise RuntimeError(f"Expected one of cpu device type at start of device string: {name}")
         self.type, self.index = name, index
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"device(type='{self.type}')" if self.index is None else \
             f"device(type='{self.type}', index={self.index})"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.type, self.index))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[device], tuple[str, int | None]]:
         return device, (self.type, self.index)
 
 
 CPU = device("cpu")
 
 
-def check_device(value) -> None:
+def check_device(value: object) -> None:
     """Raise unless `value` (None, str or device) names the CPU.
 
     Raises:
@@ -67,13 +67,13 @@ class layout:
 
     __slots__ = ("_name",)
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> str:
         return self._name
 
 
@@ -82,17 +82,17 @@ class memory_format:
 
     __slots__ = ("_name",)
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self._name = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> str:
         return self._name
 
 
-def check_layout(value) -> None:
+def check_layout(value: object) -> None:
     """Raise unless `value` is None or the strided layout.
 
     Raises:

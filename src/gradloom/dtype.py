@@ -7,6 +7,7 @@ bfloat16 comes from ml_dtypes and is looked up only when it is first used.
 from __future__ import annotations
 
 import builtins as _builtins
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,8 @@ class dtype:
 
     __slots__ = ("_name", "_alias", "_numpy", "itemsize", "category", "is_floating_point", "is_complex", "is_signed")
 
-    def __init__(self, name, alias, np_type, itemsize, category, signed=True):
+    def __init__(self, name: str, alias: str, np_type: Any, itemsize: _builtins.int, category: _builtins.int,
+                 signed: _builtins.bool = True) -> None:
         self._name = name
         self._alias = alias
         self._numpy = np.dtype(np_type) if np_type is not None else None
@@ -41,10 +43,10 @@ class dtype:
             self._numpy = _extension_type(self._name)
         return self._numpy
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> str:
         return f"{self._name}"
 
     def to_complex(self) -> dtype:
@@ -119,7 +121,7 @@ class _Default:
 
     __slots__ = ("float", "complex", "numpy_float", "numpy_complex")
 
-    def set(self, d: dtype):
+    def set(self, d: dtype) -> None:
         self.float, self.complex = d, d.to_complex()
         self.numpy_float, self.numpy_complex = d.numpy, self.complex.numpy
 
@@ -196,7 +198,7 @@ def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
 class _Info:
     __slots__ = ("_info", "dtype")
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return self._number(getattr(self._info, name))
 
 
@@ -206,7 +208,7 @@ class finfo(_Info):
     __slots__ = ()
     _number = staticmethod(_builtins.float)
 
-    def __init__(self, type: dtype | None = None):
+    def __init__(self, type: dtype | None = None) -> None:
         type = default.float if type is None else type
         if not isinstance(type, dtype) or type.category < FLOATING:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
@@ -220,10 +222,10 @@ class finfo(_Info):
             self._info = np.finfo(real.numpy)
 
     @property
-    def bits(self):
+    def bits(self) -> _builtins.int:
         return _builtins.int(self._info.bits)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
                 f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
 
@@ -234,13 +236,13 @@ class iinfo(_Info):
     __slots__ = ()
     _number = staticmethod(_builtins.int)
 
-    def __init__(self, type: dtype):
+    def __init__(self, type: dtype) -> None:
         if not isinstance(type, dtype) or type.category != INTEGRAL:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
         self.dtype = str(type)[6:]
         self._info = np.iinfo(type.numpy)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 

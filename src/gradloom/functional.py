@@ -4,10 +4,24 @@ and `tensordot(a, b, dims=2)`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import _operators
 from .size import Size
 from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Protocol, overload
+
+    from .types import IntList
+
+    class _AtLeast(Protocol):
+        @overload
+        def __call__(self, tensor: Tensor, /) -> Tensor: ...
+        @overload
+        def __call__(self, *tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 
 __all__ = [
     "atleast_1d",
@@ -33,27 +47,27 @@ def _listed(tensors):
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
 
 
-def is_tensor(obj) -> bool:
+def is_tensor(obj: object) -> bool:
     """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-def is_inference(input) -> bool:
+def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made in inference mode, so that autograd can never record it."""
     return input.is_inference()
 
 
-def is_storage(obj) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether an object is the storage of a tensor."""
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
-def numel(input) -> int:
+def numel(input: Tensor) -> int:
     """The number of elements of a tensor."""
     return input.numel()
 
 
-def broadcast_tensors(*tensors):
+def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The tensors, each expanded to their common shape.
 
     Returns:
@@ -65,7 +79,7 @@ def broadcast_tensors(*tensors):
     return _operators.broadcast_tensors(_listed(tensors))
 
 
-def broadcast_shapes(*shapes) -> Size:
+def broadcast_shapes(*shapes: int | IntList) -> Size:
     """The shape that tensors of these shapes (sequences of int, or single ints) have together.
 
     Raises:
@@ -92,7 +106,7 @@ def broadcast_shapes(*shapes) -> Size:
     return Size(found)
 
 
-def meshgrid(*tensors, indexing=None):
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinates of the grid that vectors span.
 
     Args:
@@ -108,18 +122,18 @@ def meshgrid(*tensors, indexing=None):
     return _operators.meshgrid(tensors, indexing=indexing)
 
 
-def cartesian_prod(*tensors):
+def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """All combinations of one element of each vector: a matrix with a row for each; one vector comes back as
     it is."""
     return _operators.cartesian_prod(_listed(tensors))
 
 
-def block_diag(*tensors):
+def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """The matrix with these matrices on its diagonal and zeros elsewhere; vectors are rows."""
     return _operators.block_diag(_listed(tensors))
 
 
-def _at_least(name):
+def _at_least(name: str) -> _AtLeast:
     def function(*tensors):
         given = _listed(tensors)
         found = getattr(_operators, name)
@@ -142,7 +156,7 @@ atleast_1d, atleast_2d, atleast_3d = (_at_least(f"atleast_{n}d") for n in (1, 2,
 _SUBSCRIPTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def einsum(*args) -> Tensor:
+def einsum(*args: Any) -> Tensor:
     """Einstein summation.
 
     Args:
@@ -183,7 +197,8 @@ def _subscripts(numbers) -> str:
     return text
 
 
-def tensordot(a: Tensor, b: Tensor, dims=2, out: Tensor | None = None) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequence[int]] | Tensor = 2,
+              out: Tensor | None = None) -> Tensor:
     """The contraction of dimensions of `a` with dimensions of `b`.
 
     Args:

@@ -9,9 +9,18 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from .device import CPU, check_device
 from .kernels._mt19937 import Stream, default_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .device import device as _Device
+    from .tensor import Tensor
+    from .types import Device
 
 # What PyTorch gives a Generator that nobody has seeded. The default generator starts from the operating
 # system's randomness instead.
@@ -43,12 +52,12 @@ class Generator:
 
     __slots__ = ("_stream", "__weakref__")
 
-    def __init__(self, device="cpu"):
+    def __init__(self, device: Device = "cpu") -> None:
         check_device(device)
         self._stream = Stream(_UNSEEDED)
 
     @property
-    def device(self):
+    def device(self) -> _Device:
         """Where the generator lives: the CPU."""
         return CPU
 
@@ -77,13 +86,13 @@ class Generator:
         """The seed last set, as an unsigned 64-bit number."""
         return self._stream.seed_value
 
-    def get_state(self):
+    def get_state(self) -> Tensor:
         """The state as a tensor: uint8 (5056,), the bytes that PyTorch uses."""
         from .tensor import wrap
 
         return wrap(self._stream.to_bytes())
 
-    def set_state(self, new_state) -> None:
+    def set_state(self, new_state: Tensor) -> None:
         """Continue from a state that `get_state` returned, here or in PyTorch.
 
         Args:
@@ -114,10 +123,10 @@ class Generator:
         """Raises RuntimeError: only generators of accelerators count an offset."""
         raise RuntimeError("CPU Generator does not use offset")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Generator, (self.device,), (self.initial_seed(), None, self.get_state())
 
-    def __setstate__(self, saved):
+    def __setstate__(self, saved: Any) -> None:
         _, _, state = saved
         self.set_state(state)
 
@@ -126,7 +135,7 @@ default_generator = Generator()
 default_generator._stream = default_stream
 
 
-def manual_seed(seed) -> Generator:
+def manual_seed(seed: int) -> Generator:
     """Seed the default generator with int(seed) and return it. See `Generator.manual_seed`."""
     return default_generator.manual_seed(int(seed))
 
@@ -141,18 +150,18 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state():
+def get_rng_state() -> Tensor:
     """The state of the default generator: uint8 tensor (5056,)."""
     return default_generator.get_state()
 
 
-def set_rng_state(new_state) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Continue the default generator from a saved state. See `Generator.set_state`."""
     default_generator.set_state(new_state)
 
 
 @contextmanager
-def fork_rng(devices=None, enabled=True):
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
     """A context that leaves the default generator as it found it, whatever is drawn inside.
 
     Args:

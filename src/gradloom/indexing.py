@@ -9,16 +9,23 @@ any of those is a view, and writing there is `copy_` to the view.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, overload
+
 import numpy as np
 
 from . import _operators as ops
 from .dtype import legacy_type_name
 from .tensor import Tensor, wrap, wrapped_number
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .types import IntList, Number
+
 _NUMBERS = (int, float, complex)
 
 
-def getitem(self, index):
+def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`.
 
     Args:
@@ -51,7 +58,7 @@ def getitem(self, index):
     return ops.alias(self) if parts is self else parts
 
 
-def setitem(self, index, value):
+def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
     """`self[index] = value`, broadcast; a number is converted to the dtype.
 
     Args:
@@ -86,7 +93,7 @@ def setitem(self, index, value):
     ops.index_put_(target, found, value)
 
 
-def delitem(self, index):
+def delitem(self: Tensor, index: Any) -> None:
     """Elements of a tensor cannot be deleted."""
     raise TypeError("Tensor does not support deleting items")
 
@@ -291,7 +298,15 @@ def _type_name(value) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-def nonzero(input, *, out=None, as_tuple=False):
+@overload
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False] = False) -> Tensor: ...
+
+
+@overload
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """The places of the elements that are not zero.
 
     Returns:
@@ -302,7 +317,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     return ops.nonzero(input) if out is None else ops.nonzero(input, out=out)
 
 
-def unravel_index(indices, shape):
+def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
     """The coordinates in an array of `shape` that flat indices stand for.
 
     Args:
@@ -331,7 +346,7 @@ def unravel_index(indices, shape):
     return tuple(ops.unbind(ops.stack(out[::-1], -1), -1)) if out else ()
 
 
-def bind(cls) -> None:
+def bind(cls: Any) -> None:
     """Give Tensor its square brackets."""
     cls.__getitem__, cls.__setitem__, cls.__delitem__ = getitem, setitem, delitem
     cls.nonzero = nonzero

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .construct import legacy_tensor
 from .dtype import ALL, dtype, legacy_type_name
@@ -14,13 +14,13 @@ class _TensorType(type):
 
     dtype: dtype
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return legacy_tensor(Tensor, args, kwargs, cls.dtype)
 
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls.dtype
 
-    def __repr__(cls):
+    def __repr__(cls) -> str:
         return f"<class 'torch.{cls.__name__}'>"
 
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # for annotations; `tensor_type` makes them when they are fir
     class BoolTensor(Tensor): ...
 
 
-def tensor_type(name: str):
+def tensor_type(name: str) -> Any:
     """The class of that name, such as "FloatTensor"; None if there is none."""
     for found in ALL:
         if legacy_type_name(found) == f"torch.{name}":

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .dtype import bool as bool_
 from .dtype import default, int64
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 
 class _Options:
@@ -17,7 +21,8 @@ class _Options:
 options = _Options()
 
 
-def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
     """Set how tensors print.
 
     Args:
@@ -47,7 +52,7 @@ class _Formatter:
     or far apart, and else with a fixed number of digits.
     """
 
-    def __init__(self, values: np.ndarray):
+    def __init__(self, values: np.ndarray) -> None:
         self.is_float = values.dtype.kind == "f"
         self.is_integral, self.is_scientific, self.width = True, False, 1
         flat = values.reshape(-1)
@@ -79,7 +84,7 @@ class _Formatter:
 class _ComplexFormatter:
     """As `_Formatter`, for each part of complex values on its own."""
 
-    def __init__(self, values: np.ndarray):
+    def __init__(self, values: np.ndarray) -> None:
         self.real, self.imag = _Formatter(values.real), _Formatter(values.imag)
         self.width = self.real.width + self.imag.width + 1
 
@@ -126,7 +131,7 @@ def _body(array: np.ndarray, indent: int) -> str:
     return _rows(array, indent, show, summarise)
 
 
-def tensor_text(tensor, contents=None) -> str:
+def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     """What `repr(tensor)` shows: values, then dtype, grad_fn or requires_grad where they say something."""
     array = tensor._array
     name = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""

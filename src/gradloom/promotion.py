@@ -8,6 +8,8 @@ complex) is higher, and then only to that tier's type; Python numbers mean int64
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from . import _operators
@@ -23,6 +25,12 @@ from .dtype import (
     promote_types,
 )
 from .dtype import bool as bool_
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .tensor import Tensor
+    from .types import Number
 
 _FLOAT_KINDS = "fcV"
 
@@ -127,7 +135,7 @@ def to_integer(array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
-def default_float(result, *arrays):
+def default_float(result, *arrays: Any):
     """What NumPy computed in float64 (complex128) from integers alone, in the default floating (complex) type."""
     if all(a is None or a.dtype.kind in "iub" for a in arrays):
         kind = result.dtype
@@ -138,7 +146,7 @@ def default_float(result, *arrays):
     return result
 
 
-def result_type(first, second) -> dtype:
+def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
     """The dtype that an arithmetic operation on two tensors or numbers gives.
 
     Args:

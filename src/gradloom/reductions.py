@@ -3,7 +3,15 @@ norms by name, and results that are left out unless they were asked for."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, overload
+
 from . import _operators
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from .tensor import Tensor
+    from .types import DType, IntList
 
 __all__ = ["cdist", "norm", "unique", "unique_consecutive"]
 
@@ -11,7 +19,8 @@ _MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist":
           "donot_use_mm_for_euclid_dist": 2}
 
 
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+def norm(input: Tensor, p: float | str | None = "fro", dim: int | IntList | None = None, keepdim: bool = False,
+         out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
     """The norm of a tensor: of all elements as one vector, or over dimensions.
 
     Args:
@@ -42,7 +51,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     return _operators.linalg_vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, **keywords)
 
 
-def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm distance of each row of `x1` to each row of `x2`.
 
     Args:
@@ -60,7 +69,33 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     return _operators.cdist(x1, x2, p, _MODES[compute_mode])
 
 
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False,
+           return_counts: Literal[False] = False, dim: int | None = None) -> Tensor: ...
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
+           dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
+           dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, *, return_inverse: Literal[True], return_counts: Literal[True],
+           dim: int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any: ...
+
+
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any:
     """The different elements of a tensor in order, or its different slices along `dim`.
 
     Returns:
@@ -74,7 +109,33 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _asked_for(found, return_inverse, return_counts)
 
 
-def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+@overload
+def unique_consecutive(input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+                       dim: int | None = None) -> Tensor: ...
+
+
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[False] = False,
+                       dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[False] = False, return_counts: Literal[True],
+                       dim: int | None = None) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(input: Tensor, *, return_inverse: Literal[True], return_counts: Literal[True],
+                       dim: int | None = None) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Any: ...
+
+
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Any:
     """The elements of a tensor, or its slices along `dim`, that differ from the one before them.
 
     Returns:
@@ -96,7 +157,7 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
-def bind(tensor_class) -> None:
+def bind(tensor_class: Any) -> None:
     """Make these functions methods of Tensor."""
     tensor_class.norm = _norm_method
     tensor_class.unique = unique

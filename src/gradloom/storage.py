@@ -6,7 +6,13 @@ made only when somebody asks for one; two tensors share memory exactly when thei
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 
 def owner(array: np.ndarray) -> np.ndarray:
@@ -44,7 +50,7 @@ def rooted(array: np.ndarray) -> np.ndarray:
 class _Elements:
     """Presents an array to NumPy and keeps it alive, without showing it as the base."""
 
-    def __init__(self, array, code):
+    def __init__(self, array, code) -> None:
         self.kept = array
         self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
 
@@ -62,7 +68,7 @@ class UntypedStorage:
 
     __slots__ = ("_owner",)
 
-    def __init__(self, array: np.ndarray):
+    def __init__(self, array: np.ndarray) -> None:
         self._owner = owner(array)
 
     def data_ptr(self) -> int:
@@ -74,13 +80,13 @@ class UntypedStorage:
 
     size = nbytes
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.nbytes()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and self._owner is other._owner
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self._owner)
 
     @property
@@ -90,13 +96,13 @@ class UntypedStorage:
     def _bytes(self) -> np.ndarray:
         return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
 
-    def tolist(self):
+    def tolist(self) -> list[int]:
         return self._bytes().tolist()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._bytes()[index]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}"
 
 
@@ -105,7 +111,7 @@ class TypedStorage:
 
     __slots__ = ("_untyped", "_numpy_type", "dtype")
 
-    def __init__(self, array: np.ndarray, dtype):
+    def __init__(self, array: np.ndarray, dtype: Any) -> None:
         self._untyped = UntypedStorage(array)
         self._numpy_type = array.dtype
         self.dtype = dtype
@@ -122,20 +128,20 @@ class TypedStorage:
     def size(self) -> int:
         return self._untyped.nbytes() // self._numpy_type.itemsize
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size()
 
     def nbytes(self) -> int:
         return self._untyped.nbytes()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         found = self._elements()[index]
         return found.item() if isinstance(found, np.generic) else found.tolist()
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> Any:
         self._elements()[index] = value
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
     def tolist(self) -> list:
@@ -160,7 +166,7 @@ def _flat_in_gaps(base):
 class _Extent:
     """Presents all bytes between the first and the last element of an array, gaps included, to NumPy."""
 
-    def __init__(self, base):
+    def __init__(self, base) -> None:
         self.base = base
         start, end = extent(base)
         self.__array_interface__ = {"data": (start, not base.flags.writeable), "shape": (end - start,),

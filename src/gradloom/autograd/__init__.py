@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, overload
+
 from .. import _operators
 from ..dispatch import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -19,18 +21,34 @@ _LAZY = {"Function": "function", "Variable": "variable", "is_multithreading_enab
 _MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode", "variable"}
 
 
-def __getattr__(name):
-    from importlib import import_module
-    if name in _LAZY:
-        found = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-        globals()[name] = found
-        return found
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'gradloom.autograd' has no attribute '{name}'")
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Literal, TypeAlias
+
+    from ..tensor import Tensor
+    from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+    from .function import Function
+    from .grad_mode import is_multithreading_enabled, set_multithreading_enabled
+    from .graph import GradientEdge
+    from .variable import Variable
+
+    _Roots: TypeAlias = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
+else:
+    def __getattr__(name):
+        from importlib import import_module
+        if name in _LAZY:
+            found = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+            globals()[name] = found
+            return found
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module 'gradloom.autograd' has no attribute '{name}'")
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(tensors: _Roots,
+             grad_tensors: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None,
+             create_graph: bool = False, grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+             inputs: _Roots | dict[str, Tensor] | None = None) -> None:
     """Accumulate into `.grad` of the leaves the derivative of the sum of `tensors`, each times its `grad_tensors`.
 
     Args:
@@ -68,8 +86,31 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, run_only=edges)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
-         allow_unused=None, is_grads_batched=False, materialize_grads=False):
+@overload
+def grad(outputs: _Roots, inputs: _Roots, grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+         allow_unused: Literal[False] | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(outputs: _Roots, inputs: _Roots, grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True, *,
+         allow_unused: bool, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor | None, ...]: ...
+
+
+@overload
+def grad(outputs: _Roots, inputs: dict[str, Tensor], grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+         allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> dict[str, Tensor]: ...
+
+
+def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
+         grad_outputs: Tensor | Sequence[Tensor | None] | None = None, retain_graph: bool | None = None,
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> Any:
     """The derivative of the sum of `outputs` (each times its `grad_outputs`) with respect to each of `inputs`.
 
     Args:
@@ -147,7 +188,7 @@ def _warn_of_cycle() -> None:
                       stacklevel=4)
 
 
-def increment_version(tensor) -> None:
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Tell autograd that a tensor's memory was written to from outside.
 
     Args:

@@ -16,9 +16,13 @@ so that a wrapper collects an input's edge, and learns whether it requires grad,
 from __future__ import annotations
 
 from _thread import RLock
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from .node import NO_EDGE, AccumulateGrad
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # The edge of a tensor that requires grad without leading anywhere; an object of its own, unlike any constant.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
@@ -55,12 +59,12 @@ def metadata_of(tensor):
     return (None, None) if tensor is None else (tensor._array.shape, tensor._array.dtype)
 
 
-def collect_next_edges(*tensors):
+def collect_next_edges(*tensors: Any):
     """The edges of several inputs; None stands for an undefined tensor."""
     return tuple([NO_EDGE if t is None else t._edge or gradient_edge(t) for t in tensors])
 
 
-def set_history(tensor, node):
+def set_history(tensor, node) -> None:
     """Make `tensor` the next output of `node` (which then knows its shape and dtype).
 
     Args:

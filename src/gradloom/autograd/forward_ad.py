@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .. import _operators
 from ..dispatch import FORWARD_AD, each_thread, state
 from .saved_variable import saved_outputs
 from .views import PrimalView
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -24,7 +29,7 @@ class UnpackedDualTensor(tuple):
     primal = property(lambda self: self[0])
     tangent = property(lambda self: self[1])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"UnpackedDualTensor(primal={self[0]!r}, tangent={self[1]!r})"
 
 
@@ -41,7 +46,7 @@ def enter_dual_level() -> int:
     return _level[0]
 
 
-def exit_dual_level(*, level=None) -> None:
+def exit_dual_level(*, level: int | None = None) -> None:
     """Close the level: all tangents are dropped."""
     if level is None:
         level = _level[0]
@@ -62,17 +67,17 @@ def exit_dual_level(*, level=None) -> None:
 class dual_level:
     """A `with` block in which tensors may be dual."""
 
-    def __enter__(self):
+    def __enter__(self) -> int:
         return enter_dual_level()
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             from .error_notes import explain_forward
             explain_forward(error)
         exit_dual_level()
 
 
-def make_dual(tensor, tangent, *, level=None):
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """`tensor` with `tangent` attached: a view of it, differentiable by both modes.
 
     Args:
@@ -103,7 +108,7 @@ def make_dual(tensor, tangent, *, level=None):
     return dual
 
 
-def unpack_dual(tensor, *, level=None) -> UnpackedDualTensor:
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent (None if it has none) of a tensor."""
     if not isinstance(tensor, _operators.Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
@@ -137,14 +142,14 @@ def _primal_view(tensor):
 class _set_fwd_grad_enabled:
     """A `with` block in which this thread's operators make no tangents (or make them again)."""
 
-    def __init__(self, mode: bool):
+    def __init__(self, mode: bool) -> None:
         self.mode = mode
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = state.flags & FORWARD_AD
         state.flags = state.flags | FORWARD_AD if self.mode and _level[0] >= 0 else state.flags & ~FORWARD_AD
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind, error, traceback) -> None:
         state.flags = state.flags & ~FORWARD_AD | (self.before if _level[0] >= 0 else 0)
 
 
@@ -158,7 +163,7 @@ def tangent_of(tensor):
     return found
 
 
-def set_tangent(tensor, tangent, keep_dtype=False) -> None:
+def set_tangent(tensor, tangent, keep_dtype: bool = False) -> None:
     """Give a result its tangent; a written tensor's old tangent is written in place, so that its views see it."""
     if tangent is None or tensor._array.dtype.kind in "iub":
         return

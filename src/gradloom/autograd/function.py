@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING, Any
 
 from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
@@ -12,17 +13,32 @@ from .node import NO_EDGE, Error, Node, bump_version, next_sequence_nr
 from .saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from .views import CUSTOM_FUNCTION, make_view, rebase_history
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from ..tensor import Tensor
+
+    _Result = TypeVar("_Result")
+
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx:
-    """What `ctx` offers inside forward, backward and setup_context."""
+    """What `ctx` offers inside forward, backward and setup_context. It takes any other attribute as well."""
 
-    def save_for_backward(self, *tensors):
+    if TYPE_CHECKING:
+        saved_tensors: tuple[Any, ...]
+        needs_input_grad: tuple[bool, ...]
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs, outputs, intermediates, or None) for backward, with version checks."""
         self.to_save = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, _operators.Tensor) or tensor is None):
@@ -30,15 +46,15 @@ class FunctionCtx:
                                 "attributes on ctx.")
         self.saved_for_forward = tensors
 
-    def mark_dirty(self, *args):
+    def mark_dirty(self, *args: Tensor) -> None:
         """Name the inputs that forward wrote to in place; they must be returned."""
         self.dirty_tensors = args
 
-    def mark_non_differentiable(self, *args):
+    def mark_non_differentiable(self, *args: Tensor) -> None:
         """Name the outputs that no gradient flows through."""
         self.non_differentiable = args
 
-    def set_materialize_grads(self, value: bool):
+    def set_materialize_grads(self, value: bool) -> None:
         """Whether undefined gradients reach backward as zeros (the default) or as None."""
         self.materialize_grads = value
 
@@ -159,32 +175,32 @@ class Function(metaclass=_FunctionMeta):
                            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
 
     @staticmethod
-    def forward(*args, **kwargs):
+    def forward(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx, *grad_outputs):
+    def backward(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("You must implement either the backward or vjp method for your custom "
                                   "autograd.Function to use it with backward mode AD.")
 
     vjp = backward
 
     @staticmethod
-    def jvp(ctx, *grad_inputs):
+    def jvp(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
                                   "forward mode AD.")
 
     @staticmethod
-    def vmap(info, in_dims, *args):
+    def vmap(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
                                   "or set generate_vmap_rule=True.")
 
     @classmethod
-    def apply(cls, *args, **kwargs):
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call forward and record it."""
         separate = cls.setup_context is not Function.setup_context
         if kwargs and not separate:
@@ -320,7 +336,7 @@ def _propagate_tangents(cls, ctx, args, is_tensor, outputs):
             update_tangent(out, tangent)
 
 
-def once_differentiable(function):
+def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """Mark a backward as not differentiable itself: differentiating through it raises."""
     @functools.wraps(function)
     def wrapper(ctx, *args):

@@ -12,17 +12,25 @@ forward formulas, only that each reverse formula can be differentiated itself.
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from .. import _operators as ops
 from . import grad as _grad
 from .grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..types import TensorOrTensors
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 _STRATEGIES = ("forward-mode", "reverse-mode")
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The product of a vector with the Jacobian of a function, `v^T J`.
 
     Args:
@@ -50,7 +58,8 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return call.returned(outputs, call.single_output), call.returned(found, call.single_input)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The product of the Jacobian of a function with a vector, `J v`.
 
     See Note [Forward products by two reverse passes].
@@ -80,7 +89,8 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return call.returned(outputs, call.single_output), call.returned(found, call.single_output)
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The product of a vector with the Hessian of a function of one value, `v^T H`.
 
     Args:
@@ -100,7 +110,8 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     return call.returned(outputs, True), call.returned(found, call.single_input)
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | None = None,
+        create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """The product of the Hessian of a function of one value with a vector, `H v`.
 
     It equals `vhp` where the second derivatives are continuous and takes one more pass.
@@ -116,7 +127,8 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
     return call.returned(outputs, True), call.returned(found, call.single_input)
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bool = False, strict: bool = False,
+             vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
     """The Jacobian of a function.
 
     Args:
@@ -154,7 +166,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     return _arranged(found, call.single_output, call.single_input)
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+def hessian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bool = False, strict: bool = False,
+            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
     """The Hessian of a function of one value: the Jacobian of its gradient.
 
     Args:
@@ -200,7 +213,7 @@ class _Call:
         single_input, single_output: whether a Tensor was given or returned, rather than a tuple.
     """
 
-    def __init__(self, name, func, inputs, create_graph, strict):
+    def __init__(self, name, func, inputs, create_graph, strict) -> None:
         self.name, self.func = name, func
         self.create_graph, self.strict = create_graph, strict
         given, self.single_input = self.tensors(inputs, "inputs")
@@ -236,7 +249,7 @@ class _Call:
         return _grad([o for o, _ in pairs], inputs, [v for _, v in pairs], create_graph=create_graph,
                      retain_graph=True, allow_unused=True)
 
-    def require_grad(self, tensors, what):
+    def require_grad(self, tensors, what) -> None:
         """In strict mode, raise if one of the tensors does not depend on the inputs."""
         if not self.strict:
             return

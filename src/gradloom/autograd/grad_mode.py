@@ -11,6 +11,8 @@ decorating a coroutine function or an asynchronous generator has no effect on it
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any, Self, TypeVar, overload
 
 from ..dispatch import GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
@@ -18,6 +20,7 @@ __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_
 
 _GRAD = GRAD_OFF | GRAD_ASKED
 _ALL = _GRAD | INFERENCE
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _set_grad(mode: bool) -> None:
@@ -31,7 +34,7 @@ def _set_grad(mode: bool) -> None:
 class _Decorates:
     """A context manager that can also wrap a function, a generator function or a class."""
 
-    def __call__(self, function):
+    def __call__(self, function: _Function) -> _Function:
         import inspect
 
         if inspect.isclass(function):
@@ -47,7 +50,7 @@ class _Decorates:
         def call(*args, **kwargs):
             with self.clone():
                 return function(*args, **kwargs)
-        return call
+        return call  # type: ignore[return-value]
 
     def _wrap_generator(self, function):
         """The mode holds while the generator runs, and not in its consumer between two items."""
@@ -80,30 +83,36 @@ class _Decorates:
                             return stop.value
         return call
 
-    def clone(self):
+    def clone(self) -> Self:
         return type(self)()
 
 
 class no_grad(_Decorates):
     """Nothing computed inside is recorded."""
 
-    def __new__(cls, function=None):
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+
+    @overload
+    def __new__(cls, function: _Function) -> _Function: ...
+
+    def __new__(cls, function: Any = None) -> Any:
         self = object.__new__(cls)
         return self if function is None else self(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         flags = state.flags
         self._before = flags & _GRAD
         state.flags = flags & ~GRAD_ASKED | GRAD_OFF
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_GRAD | self._before
 
 
 class enable_grad(no_grad):
     """What is computed inside is recorded, even within no_grad; not within inference_mode."""
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before = state.flags & _GRAD
         _set_grad(True)
 
@@ -115,7 +124,7 @@ class set_grad_enabled(_Decorates):
         mode: whether operators record history.
     """
 
-    def __init__(self, mode: bool):
+    def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError("set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
                             f"{type(mode).__name__}")
@@ -123,20 +132,20 @@ class set_grad_enabled(_Decorates):
         self.mode = mode
         _set_grad(mode)
 
-    def __call__(self, function):
+    def __call__(self, function: _Function) -> _Function:
         state.flags = state.flags & ~_GRAD | self._before
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _set_grad(self.mode)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_GRAD | self._before
 
-    def clone(self):
+    def clone(self) -> Self:
         return type(self)(self.mode)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
 
 
@@ -147,23 +156,29 @@ class inference_mode(_Decorates):
         mode: switch it on (default) or off.
     """
 
-    def __new__(cls, mode=True):
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+
+    @overload
+    def __new__(cls, mode: _Function) -> _Function: ...
+
+    def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):
             return object.__new__(cls)
         return cls()(mode)
 
-    def __init__(self, mode: bool = True):
+    def __init__(self, mode: bool = True) -> None:
         self.mode = mode
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         flags = state.flags
         self._before = flags & _ALL
         state.flags = flags & ~_ALL | (GRAD_OFF | INFERENCE if self.mode else 0)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_ALL | self._before
 
-    def clone(self):
+    def clone(self) -> Self:
         return type(self)(self.mode)
 
 
@@ -187,24 +202,24 @@ class set_multithreading_enabled(_Decorates):
         mode: bool.
     """
 
-    def __init__(self, mode: bool):
+    def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
             raise TypeError("set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not "
                             f"{type(mode).__name__}")
         self._before = state.multithreading
         state.multithreading = self.mode = mode
 
-    def __call__(self, function):
+    def __call__(self, function: _Function) -> _Function:
         state.multithreading = self._before
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         state.multithreading = self.mode
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         state.multithreading = self._before
 
-    def clone(self):
+    def clone(self) -> Self:
         return type(self)(self.mode)
 
 

@@ -12,6 +12,7 @@ Slow mode compares every entry. Fast mode compares u^T J v for random unit vecto
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,14 +23,20 @@ from .edge import gradient_edge
 from .jacobians import GradcheckError, Jacobians, as_tuple, is_differentiable
 from .node import UndefinedGrad, next_sequence_nr
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import TensorOrTensors
+
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
-def gradcheck(func: Callable, inputs, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-              raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+def gradcheck(func: Callable[..., Any], inputs: TensorOrTensors, *, eps: float = 1e-6, atol: float = 1e-5,
+              rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+              check_undefined_grad: bool = True,
               check_grad_dtypes: bool = False, check_batched_grad: bool = False,
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
-              check_backward_ad: bool = True, fast_mode: bool = False, masked=None) -> bool:
+              check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
     """Compare the derivatives of `func` at `inputs` with central finite differences.
 
     Args:
@@ -79,7 +86,7 @@ def gradcheck(func: Callable, inputs, *, eps: float = 1e-6, atol: float = 1e-5, 
 class _Check(Jacobians):
     """One call of gradcheck."""
 
-    def __init__(self, func, inputs, eps, atol, rtol, fast):
+    def __init__(self, func, inputs, eps, atol, rtol, fast) -> None:
         super().__init__(func, inputs, eps)
         self.atol, self.rtol, self.fast = atol, rtol, fast
 
@@ -94,7 +101,7 @@ class _Check(Jacobians):
         self.kept = [k for k, o in enumerate(every) if is_differentiable(o)]
         return True
 
-    def forward(self, undefined, dtypes, batched):
+    def forward(self, undefined, dtypes, batched) -> None:
         """Everything about forward mode."""
         (self._compare_fast if self.fast else self._compare_slow)("forward")
         if dtypes:
@@ -104,7 +111,7 @@ class _Check(Jacobians):
         if batched:
             self._check_batched_tangents()
 
-    def backward(self, nondet_tol, undefined, dtypes, batched):
+    def backward(self, nondet_tol, undefined, dtypes, batched) -> None:
         """Everything about reverse mode."""
         (self._compare_fast if self.fast else self._compare_slow)("backward")
         self._check_deterministic(nondet_tol)
@@ -319,11 +326,12 @@ def _undefined(output):
     return alias
 
 
-def gradgradcheck(func: Callable, inputs, grad_outputs=None, *, eps: float = 1e-6, atol: float = 1e-5,
-                  rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
+def gradgradcheck(func: Callable[..., Any], inputs: TensorOrTensors, grad_outputs: TensorOrTensors | None = None, *,
+                  eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
                   nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
                   check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
-                  fast_mode: bool = False, masked=None) -> bool:
+                  fast_mode: bool = False, masked: bool | None = None) -> bool:
     """Compare second derivatives of `func` with finite differences of its first: gradcheck of its vector-Jacobian
     product, with respect to the inputs and to `grad_outputs`.
 

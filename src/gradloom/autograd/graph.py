@@ -3,7 +3,7 @@ gradients at once, and what nodes keep for backward."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import increment_version
 from .edge import gradient_edge
@@ -16,6 +16,9 @@ from .saved_tensor_hooks import (
     saved_tensors_hooks,
 )
 from .variable import Variable
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
            "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
@@ -40,7 +43,7 @@ def _engine_run_backward(tensors, *args, **kwargs):
     return Variable._execution_engine.run_backward(tensors, *args, **kwargs)
 
 
-def get_gradient_edge(tensor) -> GradientEdge:
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge along which the gradient of `tensor` flows; for a leaf, that of its AccumulateGrad.
 
     Raises:

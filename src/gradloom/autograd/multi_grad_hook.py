@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from ..dispatch import state
 from ..utils.hooks import RemovableHandle
 from .edge import gradient_edge
 from .engine import will_run
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ..tensor import Tensor
+
 
 class MultiHandle(RemovableHandle):
     """Removes all the hooks that stand for one."""
 
-    def __init__(self, handles):
+    def __init__(self, handles: Any) -> Any:
         self.handles = tuple(handles)
 
     def remove(self) -> None:
@@ -21,14 +28,14 @@ class MultiHandle(RemovableHandle):
         for handle in self.handles:
             handle.remove()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.handles
 
-    def __setstate__(self, handles):
+    def __setstate__(self, handles: Any) -> Any:
         self.handles = handles
 
 
-def register_multi_grad_hook(tensors, fn, *, mode: str = "all") -> MultiHandle:
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> MultiHandle:
     """Call a hook in each backward pass that computes gradients of some of `tensors`.
 
     Args:

@@ -20,12 +20,19 @@ from _thread import RLock
 from collections import OrderedDict
 from itertools import count
 from sys import getrefcount
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _operators
 from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..size import Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..utils.hooks import RemovableHandle
 
 NO_EDGE = (None, 0)
 write_watcher = None  # anomaly mode's: called with the version counter after each write in place
@@ -39,7 +46,7 @@ class NodeHooks:
 
     __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.pre = OrderedDict()
         self.post = OrderedDict()
         self.tensor_pre = {}    # output number -> {id: hook}
@@ -58,10 +65,10 @@ class Node:
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
 
-    def __init__(self):
+    def __init__(self) -> None:
         raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
             return shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
@@ -70,19 +77,19 @@ class Node:
             return raw_saved(self, f"saved_{name[11:]}")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields")
                and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
-    def apply(self, grads):
+    def apply(self, grads: Any) -> Any:
         raise NotImplementedError(f"{self.name()} has no apply()")
 
     # A method that drops saved tensors, called after a backward pass without retain_graph, of nodes that have some.
     release_variables = None
 
     @property
-    def next_functions(self):
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         return tuple(self.next_edges)
 
     def name(self) -> str:
@@ -104,14 +111,14 @@ class Node:
         return True
 
     @property
-    def metadata(self) -> dict:
+    def metadata(self) -> dict[Any, Any]:
         """A dict for the user's own notes on this node."""
         hooks = self.ensure_hooks()
         if hooks.metadata is None:
             hooks.metadata = {}
         if hooks.trace is not None:
             hooks.metadata.setdefault("traceback_", hooks.trace.lines())
-        return hooks.metadata
+        return hooks.metadata  # type: ignore[return-value]
 
     @property
     def _input_metadata(self):
@@ -124,15 +131,15 @@ class Node:
             self.hooks = NodeHooks()
         return self.hooks
 
-    def register_hook(self, fn):
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
         return _register(self.ensure_hooks().post, fn)
 
-    def register_prehook(self, fn):
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
         return _register(self.ensure_hooks().pre, fn)
 
-    def __call__(self, *grads):
+    def __call__(self, *grads: Any) -> Any:
         """Run this node by hand on gradients of its outputs, without its hooks.
 
         Args:
@@ -154,18 +161,18 @@ class Node:
         out = self.apply(list(grads))
         return out[0] if len(out) == 1 else tuple(out)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> None:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object: a node belongs to the graph of this process. "
                         "Save tensors instead, detached ones")
 
-    def __lt__(self, other):
+    def __lt__(self, other: Node) -> bool:
         return id(self) < id(other)
 
 
-def operator_name(node) -> str:
+def operator_name(node: Any) -> str:
     """What messages call a node: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
     name = node.name()
     stem, _, number = name.rpartition("Backward")
@@ -187,17 +194,17 @@ class InputMetadata:
 
     __slots__ = ("shape", "_numpy_type")
 
-    def __init__(self, shape, numpy_type):
+    def __init__(self, shape: Any, numpy_type: Any) -> None:
         self.shape = list(shape)
         self._numpy_type = numpy_type
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         from ..dtype import TYPE_OF
         return TYPE_OF[self._numpy_type]
 
     @property
-    def device(self):
+    def device(self) -> Any:
         from ..device import CPU
         return CPU
 
@@ -205,7 +212,7 @@ class InputMetadata:
     is_cpp_nested_tensor = False
 
 
-def shown(saved, node):
+def shown(saved: Any, node: Any) -> Any:
     """A saved field as `_saved_<field>` shows it."""
     from .saved_variable import SavedVariable, unpack
 
@@ -226,14 +233,14 @@ class GraphRoot(Node):
 
     __slots__ = ("grads",)
 
-    def __init__(self, edges, grads):
+    def __init__(self, edges: Any, grads: Any) -> None:
         self.next_edges = tuple(edges)
         self.grads = tuple(grads)
         self.sequence_nr = 1 << 61
         self.input_metadata = ()
         self.hooks = None
 
-    def apply(self, grads):
+    def apply(self, grads: Any) -> Any:
         return self.grads
 
 
@@ -242,7 +249,7 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable", "lock")
 
-    def __init__(self, variable):
+    def __init__(self, variable: Any) -> None:
         array = variable._array
         self.lock = RLock()  # several threads may run backward passes that end here
         self.variable = variable
@@ -253,7 +260,7 @@ class AccumulateGrad(Node):
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
-    def apply(self, grads):
+    def apply(self, grads: Any) -> Any:
         variable = self.variable
         grad = grads[0]
         if variable._edge is NO_EDGE:  # detached since
@@ -351,7 +358,7 @@ def _calibrate():
 _calibrate()
 
 
-def bump_version(tensor):
+def bump_version(tensor: Any) -> None:
     """Note that the tensor's memory was written to.
 
     Raises:
@@ -375,13 +382,13 @@ class Error(Node):
 
     __slots__ = ("message",)
 
-    def __init__(self, message, next_edges=()):
+    def __init__(self, message: str, next_edges: Any = ()) -> None:
         self.message = message
         self.next_edges = tuple(next_edges)
         self.input_metadata = ()
         self.hooks = None
 
-    def apply(self, grads):
+    def apply(self, grads: Any) -> None:
         raise RuntimeError(self.message)
 
 
@@ -397,5 +404,5 @@ class UndefinedGrad(Node):
 
     __slots__ = ()
 
-    def apply(self, grads):
+    def apply(self, grads: Any) -> Any:
         return tuple([None] * len(self.next_edges))

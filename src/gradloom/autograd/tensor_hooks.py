@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from ..utils.hooks import RemovableHandle
 from .edge import gradient_edge
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def register_hook(tensor, hook):
+    from ..tensor import Tensor
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """See Tensor.register_hook."""
     if not tensor.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -29,7 +35,7 @@ def register_hook(tensor, hook):
     return handle
 
 
-def retain_grad(tensor) -> None:
+def retain_grad(tensor: Tensor) -> None:
     """See Tensor.retain_grad."""
     if not tensor.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
@@ -48,7 +54,7 @@ def retain_grad(tensor) -> None:
     tensor._retains_grad = True
 
 
-def register_post_accumulate_grad_hook(tensor, hook):
+def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """See Tensor.register_post_accumulate_grad_hook."""
     if not tensor.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

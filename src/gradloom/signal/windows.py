@@ -7,11 +7,19 @@ All take M, the number of samples, `sym` (True: symmetric, for filters; False: p
 from __future__ import annotations
 
 from math import pi
+from typing import TYPE_CHECKING
 
 from .. import _operators
 from ..device import strided
 from ..dtype import default, float32, float64
 from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..device import layout as _layout
+    from ..dtype import dtype as _dtype
+    from ..types import Device
 
 __all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming",
            "hamming", "hann", "kaiser", "nuttall"]
@@ -44,7 +52,8 @@ def _empty_or_one(M, options):
     return _operators.empty((0,), **options) if M == 0 else _operators.ones((1,), **options)
 
 
-def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: _dtype | None = None,
+                layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only."""
     options = _options("exponential", M, dtype, layout, device, requires_grad)
     if tau <= 0:
@@ -57,7 +66,8 @@ def exponential(M, *, center=None, tau=1.0, sym=True, dtype=None, layout=strided
     return (-_times(M, 1 / tau, -middle / tau, options).abs()).exp()
 
 
-def cosine(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+           device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """sin(pi (n + 1/2) / M)."""
     options = _options("cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
@@ -66,7 +76,8 @@ def cosine(M, *, sym=True, dtype=None, layout=strided, device=None, requires_gra
     return _times(M, step, 0.5 * step, options).sin()
 
 
-def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+             device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """exp(-(n - middle)^2 / (2 std^2))."""
     options = _options("gaussian", M, dtype, layout, device, requires_grad)
     if std <= 0:
@@ -77,7 +88,8 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=strided, device=None, r
     return (-_times(M, scale, -_steps(M, sym) / 2.0 * scale, options) ** 2).exp()
 
 
-def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+           device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta)."""
     options = _options("kaiser", M, dtype, layout, device, requires_grad)
     if beta < 0:
@@ -87,24 +99,28 @@ def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=strided, device=None, r
     return _operators.kaiser_window(M, not sym, float(beta), **options)
 
 
-def hamming(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+            device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """0.54 - 0.46 cos(2 pi n / (M - 1))."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def hann(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+         device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """0.5 - 0.5 cos(2 pi n / (M - 1))."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)
 
 
-def blackman(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def blackman(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+             device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))."""
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
-def bartlett(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+             device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """1 - |2 n / (M - 1) - 1|."""
     options = _options("bartlett", M, dtype, layout, device, requires_grad)
     if M < 2:
@@ -112,7 +128,8 @@ def bartlett(M, *, sym=True, dtype=None, layout=strided, device=None, requires_g
     return 1 - _times(M, 2 / _steps(M, sym), -1.0, options).abs()
 
 
-def general_cosine(M, *, a, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: _dtype | None = None,
+                   layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1))."""
     options = _options("general_cosine", M, dtype, layout, device, requires_grad)
     if M < 2:
@@ -126,13 +143,15 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=strided, device=None, r
     return sum(terms[1:], terms[0])
 
 
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: _dtype | None = None,
+                    layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
-def nuttall(M, *, sym=True, dtype=None, layout=strided, device=None, requires_grad=False):
+def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
+            device: Device | None = None, requires_grad: bool = False) -> Tensor:
     """The minimum 4-term Blackman-Harris window of Nuttall."""
     return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)

@@ -10,9 +10,13 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from gradloom.autograd.grad_mode import is_grad_enabled
 from gradloom.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -29,7 +33,7 @@ class RemovableHandle:
 
     next_id: int = 0
 
-    def __init__(self, hooks_dict, *, extra_dict=None):
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
@@ -43,10 +47,10 @@ class RemovableHandle:
             if owner is not None:
                 owner.pop(self.id, None)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         hooks, self.id, extras = state
         # A handle that outlived its owner gets a dictionary of its own, so that remove() stays harmless.
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
@@ -55,20 +59,20 @@ class RemovableHandle:
         )
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, exc_type, exc_value, traceback):
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         self.remove()
 
 
-def unserializable_hook(hook):
+def unserializable_hook(hook: Any) -> Any:
     """Mark a hook (as a decorator) as one that a saved tensor may lose without a warning."""
     hook.__torch_unserializable__ = True
     return hook
 
 
-def warn_if_has_hooks(tensor) -> None:
+def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warn for each backward hook of `tensor` that will not survive serialisation."""
     for hook in (getattr(tensor, "_backward_hooks", None) or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
@@ -116,7 +120,7 @@ class BackwardHook:
         user_pre_hooks: functions `(module, grad_output) -> tuple | None`.
     """
 
-    def __init__(self, module, user_hooks, user_pre_hooks):
+    def __init__(self, module, user_hooks, user_pre_hooks) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
