@@ -66,7 +66,7 @@ def test_the_wheel_holds_every_source_file_once(checkout, wheel):
         for path in (checkout / folder).rglob("*"):
             if folder == "generated" and (checkout / STUBS) in path.parents:
                 continue
-            if path.suffix in (".py", ".pyi", ".jinja") or path.name == "py.typed":
+            if path.suffix in (".py", ".pyi", ".jinja", ".yaml") or path.name == "py.typed":
                 expected.add(f"{package}/{path.relative_to(checkout / folder).as_posix()}")
     expected |= {f"gradloom/_spec/{name}" for name in YAML}
     found = {path.relative_to(wheel).as_posix() for path in wheel.rglob("*") if path.is_file()}
@@ -90,6 +90,16 @@ def test_the_gradloom_command_runs_from_the_wheel(wheel, tmp_path):
     shown = run(sys.executable, "-m", "gradloom.codegen", "--help", cwd=tmp_path,
                 env=os.environ | {"PYTHONPATH": str(wheel)})
     assert "usage: gradloom" in shown
+
+
+def test_explain_shows_the_wheels_own_files(wheel, tmp_path):
+    shown = run(sys.executable, "-m", "gradloom.codegen", "explain", "asinh", cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(wheel)})
+    package = wheel / "gradloom"
+    for path, text in ((package / "_spec" / "derivatives.yaml", "- name: asinh(Tensor self) -> Tensor"),
+                       (package / "_spec" / "native_functions.yaml", "- func: asinh(Tensor self) -> Tensor"),
+                       (package / "generated" / "functions" / "elementwise.py", "class AsinhBackward0(Node):")):
+        assert f"{path}:" in shown and text in shown
 
 
 def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
