@@ -14,6 +14,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="an operator (mul.Tensor), or all overloads of a name (mul); may be given again")
     parser.add_argument("--family", action="append", default=[], metavar="FAMILY",
                         help="a family of operators, such as reduction; may be given again")
+    parser.add_argument("--package", metavar="DIR_OR_NAME",
+                        help="a package of operators: the folder of its project, or its name if it is installed")
     add_root(parser)
     speed = parser.add_mutually_exclusive_group()
     speed.add_argument("--fast", dest="mode", action="store_const", const="fast",

@@ -9,7 +9,7 @@ import pytest
 import gradloom
 from gradloom.codegen.support import Fact, complex_loops
 from gradloom.tools.support import own_support, support_row
-from gradloom.tools.verify.operators import own_operators
+from gradloom.tools.verify import own_operators
 from gradloom.tools.verify.runner import cases as cases_of
 
 forward_ad = gradloom.autograd.forward_ad

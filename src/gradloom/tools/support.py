@@ -16,7 +16,8 @@ from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.support import Fact, Row, Support
 
 from .verify.case import tensors
-from .verify.operators import Operator, own_operators, specification
+from .verify.operators import Operator
+from .verify.packages import own_operators, own_specification
 from .verify.runner import cases
 from .verify.sampler import NoSamples
 
@@ -26,9 +27,9 @@ __all__ = ["complex_by_trying", "own_support", "support_row"]
 @cache
 def own_support() -> tuple[Derivatives, Support]:
     """gradloom's own operators, and what is known of them without running anything."""
-    spec = specification()
-    derivatives = spec.load()
-    return derivatives, Support(derivatives, spec.package)
+    spec = own_specification()
+    assert spec.target.source is not None
+    return spec.derivatives, Support(spec.derivatives, spec.target.source)
 
 
 def support_row(name: str) -> Row:

@@ -23,16 +23,21 @@ mistake that people make.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gradloom.tools.define import Definition
 
 from .findings import CHECKS, Comparison, Finding, OperatorResult, Report
-from .operators import Operator, join, own_operators
+from .operators import Operator, join
+from .packages import operators_of, own_operators
 from .runner import MODES, run, verify_operator
 
-__all__ = ["CHECKS", "MODES", "Comparison", "Finding", "Operator", "OperatorResult", "Report", "join", "own_operators",
-           "select", "verify", "verify_operator"]
+__all__ = ["CHECKS", "MODES", "Comparison", "Finding", "Operator", "OperatorResult", "Report", "join", "operators_of",
+           "own_operators", "select", "verify", "verify_operator"]
 
 
-def verify(names: Iterable[str] = (), *, families: Iterable[str] = (), operators: Iterable[Operator] | None = None,
+def verify(names: Iterable[str] = (), *, families: Iterable[str] = (),
+           package: str | Path | Definition | None = None, operators: Iterable[Operator] | None = None,
            mode: str = "default", progress: Callable[[int, int, Operator], None] | None = None) -> Report:
     """Check operators and their derivatives.
 
@@ -40,7 +45,9 @@ def verify(names: Iterable[str] = (), *, families: Iterable[str] = (), operators
         names: full names (`mul.Tensor`), or names whose overloads are all meant (`mul`); with `families`, those too.
             Neither: all.
         families: families of operators, such as `reduction`.
-        operators: what to choose from; gradloom's own by default. `join` makes them of a package's YAML files.
+        package: a package of operators instead of gradloom's own: its name, the folder of its project, or what
+            `gradloom.ops.define` gave.
+        operators: what to choose from instead, made by `join`.
         mode: 'fast', 'default' or 'thorough'.
         progress: called before each operator with the number done, the number of all, and the operator.
 
@@ -49,8 +56,11 @@ def verify(names: Iterable[str] = (), *, families: Iterable[str] = (), operators
 
     Raises:
         ValueError: for a name or family that there is not, or another mode.
+        gradloom.codegen.target.UsageError: for a package that there is not, or that was not generated anew.
     """
-    return run(select(own_operators() if operators is None else tuple(operators), names, families), mode, progress)
+    if operators is None:
+        operators = own_operators() if package is None else operators_of(package)
+    return run(select(tuple(operators), names, families), mode, progress)
 
 
 def select(operators: tuple[Operator, ...], names: Iterable[str] = (),

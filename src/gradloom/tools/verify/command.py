@@ -7,9 +7,13 @@ import json
 import sys
 import time
 
+from gradloom.codegen.checkout import UsageError, find_target
+from gradloom.codegen.target import PROJECT, own
+
 from . import runner, select
 from .findings import Report
-from .operators import Operator, own_operators, specification
+from .operators import Operator
+from .packages import check_fresh, operators_of, own_operators
 from .report import summary, text
 
 
@@ -17,18 +21,10 @@ def main(arguments: argparse.Namespace) -> int:
     """Verify and print; returns the exit code.
 
     Raises:
-        ValueError: for an operator or a family that there is not, or a checkout that is not the one that is imported.
+        UsageError: for a package or a checkout that there is not, or whose generated code is not up to date.
+        ValueError: for an operator or a family that there is not.
     """
-    own = specification()
-    if arguments.root is not None and (own.root is None or arguments.root.resolve() != own.root):
-        raise ValueError(f"--root {arguments.root}: the gradloom that Python imports here is not that checkout's but "
-                         f"{own.package}; run the command in the checkout's environment")
-    stale = own.stale()
-    if stale:
-        print(f"generated/ is not what the YAML files give ({', '.join(stale[:3])}"
-              f"{', ...' if len(stale) > 3 else ''}): run `gradloom generate` first", file=sys.stderr)
-        return 1
-    chosen = select(own_operators(), arguments.op, arguments.family)
+    chosen = select(_operators(arguments), arguments.op, arguments.family)
     with _Progress(silent=arguments.quiet) as progress:
         report = runner.run(chosen, arguments.mode or "default", progress)
     _write_json(report, arguments.json)
@@ -37,9 +33,24 @@ def main(arguments: argparse.Namespace) -> int:
             print(finding, end="\n\n")
         if not report.ok:
             print(summary(report))
-    elif arguments.json is None or str(arguments.json) != "-":
+    elif str(arguments.json) != "-":
         print(text(report, every_row=arguments.long))
     return 0 if report.ok else 1
+
+
+def _operators(arguments: argparse.Namespace) -> tuple[Operator, ...]:
+    """Those of --package, else of the package or checkout at --root or around the current folder."""
+    if arguments.package is not None:
+        return operators_of(arguments.package)
+    target, ours = find_target(arguments.root), own()
+    if not target.is_own:
+        assert target.source is not None
+        return operators_of(next(f for f in target.source.parents if (f / PROJECT).is_file()))
+    if ours.source is None or target.source is None or target.source.resolve() != ours.source.resolve():
+        raise UsageError(f"this is the checkout of another gradloom than the one that runs, {ours.source}: run the "
+                         "command in this checkout's environment, or with --root for the other one")
+    check_fresh(target)
+    return own_operators()
 
 
 def _write_json(report: Report, path) -> None:

@@ -19,7 +19,8 @@ from .derivative_checks import FirstOrder
 from .faults import BACKWARD, FORWARD, KERNEL, Fault
 from .findings import WRONG, Comparison, Finding
 from .jacobians import from_real
-from .operators import Operator, own_operators
+from .operators import Operator
+from .packages import own_operators
 
 # So many calls with the same fault are looked at for a cause that they share.
 LOOKED_AT = 3
@@ -152,8 +153,7 @@ def _place(operator: Operator, fault: Fault, formula: Derivative | ForwardDeriva
     if formula is not None and formula.place is not None:
         return formula.place
     entry = operator.joined.function.entry
-    key = "composite" if operator.by_composition and entry.get("composite") is not None else "kernel"
-    value = entry.get(key)
+    value = entry.get("composite") or entry.get("kernel")
     if (fault.blame == KERNEL or operator.by_composition) and isinstance(value, Text):
         return value
     info = operator.joined.info

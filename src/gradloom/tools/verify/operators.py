@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-import gradloom
-from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.derivative_model import DifferentiableFunction
 
 # What yields the calls of an operator that are tried, as (args, kwargs).
@@ -124,69 +119,3 @@ def join(functions: Iterable[DifferentiableFunction], overloads: Mapping[str, Ca
 def _reach(overloads, name):
     """An operator's own function; where another operator is called by its name, it has a longer one."""
     return overloads[f"{name}_overload"] if f"{name}_overload" in overloads else overloads[name]
-
-
-@dataclass(frozen=True)
-class Specification:
-    """Where an installed or checked out gradloom keeps its YAML files and what they speak of."""
-
-    native_functions: Path
-    derivatives: Path
-    package: Path
-
-    @property
-    def root(self) -> Path | None:
-        """The checkout; None for an installed wheel."""
-        return None if self.native_functions.parent.name == "_spec" else self.native_functions.parent
-
-    def stale(self) -> list[str]:
-        """The generated files that are not what the YAML files give. A wheel's never change."""
-        if self.root is None:
-            return []
-        from gradloom.codegen.checkout import rendered
-        from gradloom.codegen.target import own
-        from gradloom.codegen.write import stale
-
-        target = own(self.root)
-        changed, extra = stale(target.output, rendered(target))
-        return changed + extra
-
-    def load(self) -> Iterable[DifferentiableFunction]:
-        functions = native_functions.load(self.native_functions, shown=self.native_functions.name,
-                                          package=self.package)
-        return derivatives.load(self.derivatives, functions, shown=self.derivatives.name, package=self.package)
-
-
-def specification() -> Specification:
-    """The YAML files of the gradloom that is imported."""
-    package = Path(gradloom.__file__).resolve().parent
-    folder = package / "_spec" if (package / "_spec").is_dir() else package.parents[1]
-    return Specification(folder / "native_functions.yaml", folder / "derivatives.yaml", package)
-
-
-@cache
-def own_operators() -> tuple[Operator, ...]:
-    """Every entry of gradloom's own native_functions.yaml."""
-    from gradloom.generated import namespaces
-
-    return join(specification().load(), namespaces.OVERLOADS, family_samples, family_constants)
-
-
-def family_samples(family: str) -> Mapping[str, Samples]:
-    """The samples of a family of gradloom's own that were written by hand, by full name of the operator."""
-    return _table(family, "SAMPLES")
-
-
-def family_constants(family: str) -> Mapping[str, Iterable[str]]:
-    """Arguments without a derivative in a family of gradloom's own, by full name of the operator."""
-    return _table(family, "CONSTANT")
-
-
-def _table(family: str, name: str) -> Mapping[str, Any]:
-    module = f"{__package__}.samples.{family}"
-    try:
-        return getattr(import_module(module), name, {})
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        return {}

@@ -1,0 +1,145 @@
+"""`gradloom verify`: its arguments, its exit code and its report; packages and definitions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradloom
+from gradloom.codegen.cli import main
+from gradloom.codegen.target import UsageError
+from gradloom.tools.verify import CHECKS, operators_of, verify
+
+ROOT = Path(__file__).parents[2]
+WRONG = """
+- func: planted_cube(Tensor self) -> Tensor
+  kernel: self * self * self
+- name: planted_cube(Tensor self) -> Tensor
+  self: 2 * grad * (self * self).conj()
+  result: 3 * self_t * self_p * self_p
+"""
+PYPROJECT = '[project]\nname = "{0}"\nversion = "0.1"\n\n[tool.gradloom]\npackage = "src/{0}"\n'
+REGISTER = "from gradloom import ops\n\nops.register(f\"{__name__}.generated\")\n"
+
+
+def test_the_table_has_a_row_for_every_operator(capsys):
+    assert main(["verify", "--root", str(ROOT), "--op", "tanh", "--op", "mul.Tensor"]) == 0
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == ["operator", *" ".join(CHECKS).split()]
+    assert [row.split()[0] for row in rows[:2]] == ["mul.Tensor", "tanh"]
+    assert rows[-1].startswith("2 operators: all right (")
+
+
+def test_a_name_means_all_its_overloads_and_variants(capsys):
+    assert main(["verify", "--root", str(ROOT), "--fast", "--op", "pow"]) == 0
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("pow.")]
+    assert sorted(rows) == ["pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor"]
+    assert [r.name for r in verify(["tanh_"], mode="fast").results] == ["tanh"]
+
+
+def test_many_operators_are_shown_by_family(capsys):
+    assert main(["verify", "--root", str(ROOT), "--fast", "--family", "special"]) == 0
+    out = capsys.readouterr()
+    assert out.out.splitlines()[2].startswith("special (") and "special" in out.err
+
+
+def test_results_are_written_as_json(tmp_path, capsys):
+    assert main(["verify", "--root", str(ROOT), "--op", "sin", "--json", str(tmp_path / "found.json"), "--quiet"]) == 0
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["ok"] and found["operators"][0]["name"] == "sin"
+    assert list(found["operators"][0]["checks"]) == list(CHECKS)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_unknown_operator_is_wrong_usage(capsys):
+    assert main(["verify", "--root", str(ROOT), "--op", "tanhh"]) == 2
+    assert "there is no operator `tanhh`; did you mean `tanh`?" in capsys.readouterr().err
+    assert main(["verify", "--root", str(ROOT), "--family", "specials"]) == 2
+    assert "there is no family `specials`; did you mean `special`?" in capsys.readouterr().err
+    assert main(["verify", "--package", "no_such_package"]) == 2
+
+
+def test_names_are_a_list():
+    with pytest.raises(ValueError, match="are lists"):
+        verify("tanh")
+    with pytest.raises(ValueError, match="mode is 'slow'"):
+        verify(["tanh"], mode="slow")
+
+
+def test_what_gradloom_ops_define_makes_is_verified():
+    with gradloom.ops.define(WRONG) as definition:
+        report = verify(package=definition)
+    assert not report.ok
+    (first, *_) = report.wrong
+    assert first.operator == "planted_cube" and first.where == "<define>:5" and first.input == "self"
+    assert any("a constant factor of 0.6666667" in cause for cause in first.causes)
+    assert "2 * grad * (self * self).conj()" in str(report) and "1 of 1 operator wrong" in str(report)
+
+
+def test_a_derivative_that_replaces_one_of_gradlooms_is_verified():
+    entry = ("- name: sin(Tensor self) -> Tensor\n  override: true\n  self: -grad * self.cos().conj()\n"
+             "  result: self_t * self_p.cos()\n")
+    assert verify(["sin"], mode="fast").ok
+    with gradloom.ops.define(entry) as definition:
+        report = verify(package=definition)
+        assert [f.where for f in report.wrong if f.check == "reverse"] == ["<define>:3"]
+        assert "the sign" in report.wrong[0].causes
+    assert verify(["sin"], mode="fast").ok
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A package of operators with a wrong formula, generated."""
+    package = tmp_path / "src" / "planted_ops"
+    package.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT.format("planted_ops"))
+    operators, formulas = WRONG.strip().split("\n- name", 1)
+    (package / "native_functions.yaml").write_text(operators + "\n")
+    (package / "derivatives.yaml").write_text("- name" + formulas + "\n")
+    (package / "__init__.py").write_text(REGISTER)
+    subprocess.run([sys.executable, "-m", "gradloom.codegen", "generate", "--root", tmp_path], check=True,
+                   capture_output=True)
+    return tmp_path
+
+
+def verify_in(folder, *arguments):
+    return subprocess.run([sys.executable, "-m", "gradloom.codegen", "verify", *arguments], cwd=folder,
+                          capture_output=True, text=True)
+
+
+def test_a_package_is_verified_in_its_folder_and_by_its_folder(project, tmp_path):
+    for done in (verify_in(project / "src"), verify_in(ROOT, "--package", str(project))):
+        assert done.returncode == 1, done.stderr
+        assert "derivatives.yaml:2:9: error: planted_cube: the gradient of `self` is wrong" in done.stdout
+        assert "a constant factor of 0.6666667" in done.stdout
+
+
+def test_a_package_may_bring_samples(project):
+    (project / "src" / "planted_ops" / "samples.py").write_text(
+        "import gradloom\n\nSAMPLES = {'planted_cube': lambda: iter([((gradloom.tensor([0.0]),), {})])}\n")
+    done = verify_in(project, "--json", "-")
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["operators"][0]["checks"]["call"] == "1"
+
+
+def test_a_package_that_was_not_generated_anew_is_refused(project):
+    path = project / "src" / "planted_ops" / "derivatives.yaml"
+    path.write_text(path.read_text().replace("2 * grad", "3 * grad"))
+    with pytest.raises(UsageError, match="run `gradloom generate` first"):
+        operators_of(project)
+    done = verify_in(project)
+    assert done.returncode == 2 and "run `gradloom generate` first" in done.stderr
+    subprocess.run([sys.executable, "-m", "gradloom.codegen", "generate", "--root", project], check=True,
+                   capture_output=True)
+    assert verify_in(project).returncode == 0
+
+
+def test_another_checkout_than_the_one_that_is_imported_is_refused(tmp_path, capsys):
+    for name in ("native_functions.yaml", "derivatives.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    assert main(["verify", "--root", str(tmp_path)]) == 2
+    assert "the checkout of another gradloom" in capsys.readouterr().err
