@@ -7,7 +7,7 @@ import time
 
 from ..checkout import add_root, find_target, rendered
 from ..target import Target
-from ..write import write
+from ..write import exclusive, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def generate(target: Target) -> None:
     """Write the generated files of a target and say what that came to."""
     assert target.output is not None
     start = time.perf_counter()
-    files = rendered(target)
-    changed = write(target.output, files)
+    with exclusive(target.output):
+        files = rendered(target)
+        changed = write(target.output, files)
     print(f"generated {len(files)} files in {time.perf_counter() - start:.1f} s, {len(changed)} changed", flush=True)
