@@ -137,6 +137,7 @@ if _typing.TYPE_CHECKING:
         ops as ops,
         optim as optim,
         random as random,
+        serialization as serialization,
         return_types as return_types,
         signal as signal,
         special as special,
@@ -155,13 +156,16 @@ if _typing.TYPE_CHECKING:
         IntTensor as IntTensor,
         LongTensor as LongTensor,
         ShortTensor as ShortTensor,
+        set_default_tensor_type as set_default_tensor_type,
     )
+    from .serialization import load as load, save as save
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_C"}
-# What lives in tools/, which nothing imports before it is asked for.
-_LAZY = {"explain": ".tools.explain"}
+                 "types", "ops", "_C", "serialization"}
+# What is imported when it is asked for.
+_LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serialization",
+         "set_default_tensor_type": ".legacy"}
 
 
 if not _typing.TYPE_CHECKING:

@@ -12,7 +12,7 @@ from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name
 from .python_data import array_of
-from .storage import rooted
+from .storage import flat, offset_in_elements, owner, rooted, strided_view
 from .tensor import Tensor, new, wrap
 from .variants import mark_inference, require_gradient
 
@@ -161,7 +161,7 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
                         f"{', '.join(kwargs)}")
     wanted = dtype or default.float
     if len(args) == 1 and isinstance(args[0], Tensor):
-        if args[0].dtype is not wanted:
+        if dtype is not None and args[0].dtype is not wanted:
             raise TypeError(f"expected a tensor of type {wanted}, got one of type {args[0].dtype}")
         return _operators.alias(args[0]) if cls is Tensor else Tensor._make_subclass(cls, args[0])
     if not args:
@@ -196,7 +196,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
                            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
                            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
     out = new(type(source))
-    out._array = source._array.copy(order="K")
+    out._array = _copied(source._array, memo)
     out._edge, out._vc = NO_EDGE, None
     memo[id(source)] = out
     if source.requires_grad:
@@ -209,23 +209,44 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
     return out
 
 
+def _copied(array, memo):
+    """A copy of an array that shares memory with copies of the arrays that `array` shares it with."""
+    base = owner(array)
+    key = ("memory", id(base))
+    memory = memo.get(key)
+    if memory is None:
+        if base is array:
+            out = array.copy(order="K")
+            memo[key] = flat(out)
+            return out
+        memory = memo[key] = flat(base).copy()
+    return strided_view(memory.view(array.dtype) if memory.size else array[:0], array.shape,
+                        [s // array.itemsize for s in array.strides], offset_in_elements(array))
+
+
 def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
-    """How a tensor pickles: its array, its class, and whether it requires grad."""
+    """How a tensor pickles: the memory that it shares with others, where in that it is, its class and what else it has.
+    """
     if source.grad_fn is not None:
         import warnings
         warnings.warn("a pickled non-leaf tensor loses its history", stacklevel=3)
     extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
     array = source._array
-    name = TYPE_OF[array.dtype]
-    if array.dtype.kind == "V":
-        array = array.view(np.uint16)
-    return _rebuild, (type(source), array, str(name)[6:], source.requires_grad, extra)
+    base = owner(array)
+    place = None
+    if base is not array:  # the pickle holds `base` once, however many tensors look at it
+        place = (array.shape, tuple([s // array.itemsize for s in array.strides]), offset_in_elements(array))
+    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra)
 
 
-def _rebuild(cls, array, type_name, requires_grad, extra):
+def _rebuild(cls, base, type_name, place, requires_grad, extra):
     out = new(cls)
     wanted = BY_NAME[type_name].numpy
-    out._array = array if array.dtype == wanted else array.view(wanted)
+    if place is None:
+        out._array = base
+    else:
+        memory = flat(base)
+        out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
     out._edge, out._vc = NO_EDGE, None
     if requires_grad:
         out.requires_grad = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .construct import legacy_tensor
-from .dtype import ALL, dtype, legacy_type_name
+from .dtype import ALL, dtype, legacy_type_name, set_default_dtype
 from .tensor import Tensor
 
 
@@ -35,6 +35,20 @@ if TYPE_CHECKING:  # for annotations; `tensor_type` makes them when they are fir
     class IntTensor(Tensor): ...
     class LongTensor(Tensor): ...
     class BoolTensor(Tensor): ...
+
+
+def set_default_tensor_type(t: type | str) -> None:
+    """Make the dtype of a class such as FloatTensor, or of its name "torch.FloatTensor", the default; see
+    set_default_dtype, which says it better.
+
+    Raises:
+        TypeError: if it is not a floating-point class.
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    wanted = next((d for d in ALL if legacy_type_name(d).rpartition(".")[2] == name.rpartition(".")[2]), None)
+    if wanted is None:
+        raise TypeError(f"invalid type object: {t!r} is not a tensor type such as torch.FloatTensor")
+    set_default_dtype(wanted)
 
 
 def tensor_type(name: str) -> Any:

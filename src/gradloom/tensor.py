@@ -64,6 +64,8 @@ class TensorBase(TensorMembers):
 class Tensor(TensorBase):
     """A multi-dimensional array of one dtype that autograd can differentiate through, as in PyTorch."""
 
+    __module__ = "gradloom"  # where users find it
+
     _view: Any = None                 # ViewMeta of a view
     _accumulator: Any = None             # weak reference to the leaf's AccumulateGrad
     _grad: Tensor | None = None
@@ -239,12 +241,12 @@ class Tensor(TensorBase):
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
         edge, view = self._edge, self._view
-        if value and (edge is None and view is None or edge is not NO_EDGE and edge is not None):
+        if value and edge is None and view is None:
             return
-        if not value and not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
-                               "computed variable in a subgraph that doesn't require differentiation use "
-                               "var_no_grad = var.detach().")
+        if not self.is_leaf:
+            hint = "" if value else (" If you want to use a computed variable in a subgraph that doesn't require "
+                                     "differentiation use var_no_grad = var.detach().")
+            raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
         if value and self._array.dtype.kind not in "fcV":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and self._inference and not state.flags & INFERENCE:
@@ -263,7 +265,8 @@ class Tensor(TensorBase):
         if not isinstance(requires_grad, bool):
             raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                             f"{type(requires_grad).__name__}")
-        self.requires_grad = requires_grad
+        if not (requires_grad and self._edge is not NO_EDGE and self.requires_grad):
+            self.requires_grad = requires_grad
         return self
 
     @property
@@ -487,10 +490,10 @@ class Tensor(TensorBase):
         return bool(array.item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(_real_number(self.item(), "double"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(_real_number(self.item(), "int64_t"))
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -530,6 +533,15 @@ class Tensor(TensorBase):
 
     def __dir__(self) -> list[str]:
         return [n for n in super().__dir__() if n not in ("_array", "_vc")]
+
+
+def _real_number(value, kind):
+    """The real part of a number without an imaginary one."""
+    if value.__class__ is complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
+        return value.real
+    return value
 
 
 def _strides_without_elements(array) -> list[int]:

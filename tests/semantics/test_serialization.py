@@ -1,0 +1,142 @@
+"""save, load, pickle and deepcopy: values, shared memory, leaves and graphs."""
+
+import copy
+import io
+import pickle
+from collections import OrderedDict
+
+import pytest
+
+
+def there_and_back(torch, value, **options):
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, **options)
+
+
+def test_containers_of_tensors_come_back(torch):
+    value = {"a": torch.arange(6.0).view(2, 3), "list": [torch.tensor(True), (1, 2.5, None, "text", b"bytes")],
+             "dtype": torch.float64, "shape": torch.Size([1, 2]), "device": torch.device("cpu"),
+             "ordered": OrderedDict(x=torch.ones(2, dtype=torch.bfloat16)), "set": {1, 2},
+             "complex": torch.tensor([1 + 2j]), "int": torch.tensor([1, 2], dtype=torch.int16),
+             "empty": torch.zeros(0, 3), "scalar": torch.tensor(2.5, dtype=torch.float64)}
+    found = there_and_back(torch, value)
+    assert repr(found) == repr(value)
+    assert found["dtype"] is torch.float64 and isinstance(found["ordered"], OrderedDict)
+
+
+def test_tensors_that_share_memory_share_it_again(torch):
+    x = torch.arange(6.0)
+    for way in (lambda v: there_and_back(torch, v), copy.deepcopy):
+        whole, part, turned = way([x, x[2:4], x.view(2, 3).t()])
+        part.fill_(9)
+        assert whole.tolist() == [0.0, 1.0, 9.0, 9.0, 4.0, 5.0]
+        assert turned.stride() == (1, 3) and turned[0].tolist() == [0.0, 9.0]
+        part, whole = way([x[2:4], x])
+        part.fill_(9)
+        assert whole.tolist() == [0.0, 1.0, 9.0, 9.0, 4.0, 5.0]
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_leaves_keep_requires_grad_and_parameters_their_class(torch):
+    leaf, parameter = torch.ones(2, requires_grad=True), torch.nn.Parameter(torch.ones(3))
+    a, b = there_and_back(torch, [leaf, parameter])
+    assert a.requires_grad and a.is_leaf and type(b) is torch.nn.Parameter and b.requires_grad
+
+
+def test_training_goes_on_from_a_checkpoint(torch):
+    torch.manual_seed(0)
+
+    def build():
+        module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+        return module, torch.optim.Adam(module.parameters(), lr=0.1)
+
+    def step(module, optimizer):
+        optimizer.zero_grad()
+        loss = (module(torch.arange(12.0).view(4, 3)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    module, optimizer = build()
+    step(module, optimizer)
+    checkpoint = there_and_back(torch, {"module": module.state_dict(), "optimizer": optimizer.state_dict()})
+    again, its_optimizer = build()
+    again.load_state_dict(checkpoint["module"])
+    its_optimizer.load_state_dict(checkpoint["optimizer"])
+    assert [step(module, optimizer) for _ in range(3)] == [step(again, its_optimizer) for _ in range(3)]
+
+
+def test_a_path_is_written_and_read(torch, tmp_path):
+    path = tmp_path / "weights.pt"
+    torch.save(torch.ones(2), path)
+    assert torch.load(path).tolist() == [1.0, 1.0] and torch.load(str(path)).tolist() == [1.0, 1.0]
+    assert [p.name for p in tmp_path.iterdir()] == ["weights.pt"]
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "absent.pt")
+    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+        torch.save(torch.ones(2), tmp_path / "absent" / "weights.pt")
+    with pytest.raises(AttributeError, match="seek"):
+        torch.load(3)
+
+
+class Plain:
+    def __init__(self):
+        self.x = 1
+
+
+def test_classes_of_the_program_have_to_be_allowed(torch):
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global: GLOBAL .*Plain was not an allowed global"):
+        there_and_back(torch, Plain())
+    assert there_and_back(torch, Plain(), weights_only=False).x == 1
+    with torch.serialization.safe_globals([Plain]):
+        assert there_and_back(torch, Plain()).x == 1
+    with pytest.raises(pickle.UnpicklingError):
+        there_and_back(torch, Plain())
+
+
+def test_a_file_cannot_run_code(torch, tmp_path):
+    import os
+
+    class Attack:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global|unsupported GLOBAL"):
+        there_and_back(torch, Attack())
+    assert not (tmp_path / "made").exists()
+
+
+def test_deepcopy_refuses_a_graph_and_copies_gradients(torch):
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="created explicitly by the user"):
+        copy.deepcopy(x * 2)
+    (x * 3).sum().backward()
+    twin = copy.deepcopy(x)
+    assert twin.grad.tolist() == [3.0, 3.0] and twin.grad is not x.grad and twin.is_leaf and twin.requires_grad
+
+
+def test_attributes_of_a_tensor_go_along(torch):
+    x = torch.ones(2)
+    x.note = {"made": "today"}
+    assert copy.deepcopy(x).note == {"made": "today"} and pickle.loads(pickle.dumps(x)).note == {"made": "today"}
+    assert there_and_back(torch, x).note == {"made": "today"}
+
+
+def test_a_damaged_file_is_refused(gradloom, tmp_path):
+    path = tmp_path / "weights.pt"
+    gradloom.save(gradloom.arange(1000.0), path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"hello", whole[:200], whole[: len(whole) // 2]):
+        path.write_bytes(damaged)
+        with pytest.raises(RuntimeError, match="load()"):
+            gradloom.load(path)
+
+
+def test_what_cannot_be_saved_leaves_the_old_file(gradloom, tmp_path):
+    path = tmp_path / "weights.pt"
+    gradloom.save(gradloom.ones(2), path)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        gradloom.save({"f": lambda: 1}, path)
+    assert gradloom.load(path).tolist() == [1.0, 1.0] and len(list(tmp_path.iterdir())) == 1
