@@ -2835,6 +2835,144 @@ class FillBackward3(Node):
         return (grad_of_self, grad_of_value,)
 
 
+class EqBackward1(Node):
+    """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class NeBackward1(Node):
+    """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class LtBackward1(Node):
+    """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class LeBackward1(Node):
+    """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class GtBackward1(Node):
+    """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
+class GeBackward1(Node):
+    """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        edges = fn.next_edges
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
+        # other: zeros_like(grad)
+        if edges[1] is not NO_EDGE:
+            grad_of_other = ops.zeros_like(grad)
+        else:
+            grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+
 class ZeroBackward0(Node):
     """zero(Tensor self) -> Tensor"""
 

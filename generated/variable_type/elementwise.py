@@ -24,7 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
+    write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -57,6 +58,7 @@ from gradloom.generated.functions.elementwise import (
     DivBackward1,
     DivBackward2,
     DivBackward3,
+    EqBackward1,
     ErfBackward0,
     ErfcBackward0,
     ErfinvBackward0,
@@ -74,8 +76,11 @@ from gradloom.generated.functions.elementwise import (
     FmodBackward1,
     FracBackward0,
     FrexpBackward0,
+    GeBackward1,
+    GtBackward1,
     HypotBackward0,
     LdexpBackward0,
+    LeBackward1,
     LerpBackward0,
     LerpBackward1,
     LgammaBackward0,
@@ -86,11 +91,13 @@ from gradloom.generated.functions.elementwise import (
     Logaddexp2Backward0,
     LogaddexpBackward0,
     LogitBackward0,
+    LtBackward1,
     MaximumBackward0,
     MinimumBackward0,
     MulBackward0,
     MvlgammaBackward0,
     NanToNumBackward0,
+    NeBackward1,
     NegBackward0,
     NextafterBackward0,
     PolygammaBackward0,
@@ -1221,7 +1228,7 @@ def floor_divide_(self, other):
         return _FLOOR_DIVIDE__TENSOR(self, other)
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
-        check_inplace(self)
+        check_inplace(self, (self, other,))
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
@@ -1231,6 +1238,8 @@ def floor_divide_(self, other):
         raise refusal(error, 'floor_divide', self_, other_) from None
     write_inplace(written, changed)
     bump_version(self)
+    if not flags & GRAD_OFF:
+        not_implemented_write("floor_divide_.Tensor", (self, other,))
     return self
 
 
@@ -8152,7 +8161,7 @@ def bitwise_not_(input):
         return _BITWISE_NOT_(input)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input,))
     if fits(self_):
         try:
             xp.invert(self_, out=self_)
@@ -8165,6 +8174,8 @@ def bitwise_not_(input):
             raise refusal(error, 'bitwise_not', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_not_", (input,))
     return input
 
 
@@ -8467,7 +8478,13 @@ _EQ_TENSOR = GuardedOverload("eq", ((
 def eq_(input, other):
     """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    z = x = y
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    EqBackward1, from the entry eq_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8478,8 +8495,22 @@ def eq_(input, other):
     if self_ is None:
         return _EQ__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(EqBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8489,6 +8520,17 @@ def eq_(input, other):
         raise refusal(error, 'eq', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -8542,7 +8584,13 @@ _NE_TENSOR = GuardedOverload("ne", ((
 def ne_(input, other):
     """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    z = x ≠ y
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    NeBackward1, from the entry ne_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8553,8 +8601,22 @@ def ne_(input, other):
     if self_ is None:
         return _NE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(NeBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8564,6 +8626,17 @@ def ne_(input, other):
         raise refusal(error, 'ne', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -8615,7 +8688,12 @@ _LT_TENSOR = GuardedOverload("lt", ((
 def lt_(input, other):
     """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    LtBackward1, from the entry lt_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8626,8 +8704,22 @@ def lt_(input, other):
     if self_ is None:
         return _LT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(LtBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8637,6 +8729,17 @@ def lt_(input, other):
         raise refusal(error, 'lt', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -8688,7 +8791,12 @@ _LE_TENSOR = GuardedOverload("le", ((
 def le_(input, other):
     """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    LeBackward1, from the entry le_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8699,8 +8807,22 @@ def le_(input, other):
     if self_ is None:
         return _LE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(LeBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8710,6 +8832,17 @@ def le_(input, other):
         raise refusal(error, 'le', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -8761,7 +8894,12 @@ _GT_TENSOR = GuardedOverload("gt", ((
 def gt_(input, other):
     """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    GtBackward1, from the entry gt_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8772,8 +8910,22 @@ def gt_(input, other):
     if self_ is None:
         return _GT__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(GtBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8783,6 +8935,17 @@ def gt_(input, other):
         raise refusal(error, 'gt', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -8834,7 +8997,12 @@ _GE_TENSOR = GuardedOverload("ge", ((
 def ge_(input, other):
     """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
-    Its result never requires a gradient.
+    ∂L/∂x = 0
+    ∂L/∂y = 0
+    dz = 0
+    where x = self, y = other, z = result
+
+    GeBackward1, from the entry ge_.Tensor of derivatives.yaml.
     """
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
@@ -8845,8 +9013,22 @@ def ge_(input, other):
     if self_ is None:
         return _GE__TENSOR(input, other)
     flags = state.flags
-    if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, (other,))
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        records = (edge_self is not NO_EDGE or edge_other is not NO_EDGE) and self_.dtype.kind in 'fcV'
+    if records:
+        fn = new(GeBackward1)
+        fn.next_edges = (edge_self, edge_other)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -8856,6 +9038,17 @@ def ge_(input, other):
         raise refusal(error, 'ge', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: zeros_like(self_t)
+                result_tangent = ops.zeros_like(self_t)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 
@@ -9123,7 +9316,7 @@ def bitwise_and_(input, other):
         return _BITWISE_AND__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     if fits(self_, other_):
         try:
             xp.bitwise_and(self_, other_, out=self_)
@@ -9139,6 +9332,8 @@ def bitwise_and_(input, other):
             raise refusal(error, 'bitwise_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_and_.Tensor", (input, other,))
     return input
 
 
@@ -9223,7 +9418,7 @@ def bitwise_or_(input, other):
         return _BITWISE_OR__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     if fits(self_, other_):
         try:
             xp.bitwise_or(self_, other_, out=self_)
@@ -9239,6 +9434,8 @@ def bitwise_or_(input, other):
             raise refusal(error, 'bitwise_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_or_.Tensor", (input, other,))
     return input
 
 
@@ -9323,7 +9520,7 @@ def bitwise_xor_(input, other):
         return _BITWISE_XOR__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     if fits(self_, other_):
         try:
             xp.bitwise_xor(self_, other_, out=self_)
@@ -9339,6 +9536,8 @@ def bitwise_xor_(input, other):
             raise refusal(error, 'bitwise_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_xor_.Tensor", (input, other,))
     return input
 
 
@@ -9421,7 +9620,7 @@ def bitwise_left_shift_(input, other):
         return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9431,6 +9630,8 @@ def bitwise_left_shift_(input, other):
         raise refusal(error, 'bitwise_left_shift', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
     return input
 
 
@@ -9511,7 +9712,7 @@ def bitwise_right_shift_(input, other):
         return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9521,6 +9722,8 @@ def bitwise_right_shift_(input, other):
         raise refusal(error, 'bitwise_right_shift', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
     return input
 
 
@@ -10626,13 +10829,15 @@ def heaviside_(input, values):
         return _HEAVISIDE_(input, values)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, values,))
     try:
         changed = kernels_elementwise.heaviside(self_, values_)
     except REFUSALS as error:
         raise refusal(error, 'heaviside', self_, values_) from None
     write_inplace(self_, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("heaviside_", (input, values,))
     return input
 
 
@@ -10694,7 +10899,7 @@ def gcd_(input, other):
         return _GCD_(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -10704,6 +10909,8 @@ def gcd_(input, other):
         raise refusal(error, 'gcd', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("gcd_", (input, other,))
     return input
 
 
@@ -10765,7 +10972,7 @@ def lcm_(input, other):
         return _LCM_(input, other)
     flags = state.flags
     if input._edge is None and not flags & GRAD_OFF:
-        check_inplace(input)
+        check_inplace(input, (input, other,))
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -10775,6 +10982,8 @@ def lcm_(input, other):
         raise refusal(error, 'lcm', self_, other_) from None
     write_inplace(written, changed)
     bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("lcm_", (input, other,))
     return input
 
 

@@ -24,7 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
+    write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
@@ -2071,9 +2072,11 @@ def scatter__reduce(self, dim, index, src, reduce):
     self_, index_, src_ = self._array, index._array, src._array
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
-        check_inplace(self)
+        check_inplace(self, (self, index, src,))
     kernels_indexing.scatter_operation_(self_, dim, index_, src_, reduce)
     bump_version(self)
+    if not flags & GRAD_OFF:
+        not_implemented_write("scatter_.reduce", (self, index, src,))
     return self
 
 
@@ -2108,9 +2111,11 @@ def scatter__value_reduce(self, dim, index, value, reduce):
     self_, index_ = self._array, index._array
     flags = state.flags
     if self._edge is None and not flags & GRAD_OFF:
-        check_inplace(self)
+        check_inplace(self, (self, index,))
     kernels_indexing.scatter_operation_(self_, dim, index_, value, reduce)
     bump_version(self)
+    if not flags & GRAD_OFF:
+        not_implemented_write("scatter_.value_reduce", (self, index,))
     return self
 
 

@@ -24,7 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
+    write_inplace, write_out)
 from gradloom.kernels import loss as kernels_loss
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward

@@ -24,7 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, require_gradient, write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
+    write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise, special as kernels_special
 from gradloom.composite import special as composite_special
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward

@@ -153,25 +153,46 @@ def check_inplace_operands(array: np.ndarray, *operands) -> None:
 
 def not_implemented_history(name: str, inputs, results) -> None:
     """Give results of an operator without a derivative a node that says so when a gradient arrives."""
+    node = _not_implemented_node(name, inputs)
+    if node is None:
+        return
+    for nr, result in enumerate(results):
+        array = result._array
+        node.input_metadata = (*node.input_metadata, array.shape, array.dtype)
+        if array.dtype.kind in "fcV":
+            result._edge = (node, nr)
+
+
+def not_implemented_write(name: str, inputs) -> None:
+    """Give a tensor that an operator without a derivative wrote to a history that says so.
+
+    Args:
+        name: the in-place operator.
+        inputs: its tensor arguments, of which it wrote to the first.
+    """
+    node = _not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
+    if node is not None:
+        from .autograd.views import rebase_history
+        rebase_history(inputs[0], node)
+
+
+def _not_implemented_node(name: str, inputs):
+    """The node of an operator without a derivative; None if no input requires grad."""
     for t in inputs:
         if t is not None and t._edge is not NO_EDGE:
             break
     else:
-        return
+        return None
     from .autograd.edge import gradient_edge
     from .autograd.node import NotImplementedNode, next_sequence_nr
 
     # a number in a tensor's place is no input: PyTorch has an overload for it
     edges = [t._edge or gradient_edge(t) for t in inputs if t is not None and t._wrapped_number is None]
     if all(e is NO_EDGE for e in edges):
-        return
-    node = NotImplementedNode(f"derivative for {name} is not implemented", edges)
+        return None
+    node = NotImplementedNode(f"derivative for aten::{name.partition('.')[0]} is not implemented", edges)
     node.sequence_nr = next_sequence_nr()
-    for nr, result in enumerate(results):
-        array = result._array
-        node.input_metadata = (*node.input_metadata, array.shape, array.dtype)
-        if array.dtype.kind in "fcV":
-            result._edge = (node, nr)
+    return node
 
 
 def fits(array: np.ndarray, *operands) -> bool:

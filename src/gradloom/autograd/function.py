@@ -11,7 +11,7 @@ from .anomaly_mode import remember
 from .edge import gradient_edge
 from .node import NO_EDGE, Error, Node, bump_version, next_sequence_nr
 from .saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
-from .views import CUSTOM_FUNCTION, make_view, rebase_history
+from .views import CUSTOM_FUNCTION, DEFAULT, MULTI_OUTPUT, forbidden_view_message, make_view, rebase_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -262,8 +262,8 @@ def _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records):
         if not any(tensor is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
-        if records and tensor._edge is None and tensor._view is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        if records:
+            _check_dirty(tensor, len(outputs))
     wrapped = []
     for nr, out in enumerate(outputs):
         if not isinstance(out, Tensor):
@@ -280,7 +280,9 @@ def _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records):
                 metadata = ctx.input_metadata
                 rebase_history(out, ctx)
                 ctx.input_metadata = metadata
-            wrapped.append(out)
+            wrapped.append(out if differentiable or not out.requires_grad else out._detached_alias())
+        elif id(out) in inputs and not differentiable and out.requires_grad:
+            wrapped.append(out._detached_alias())
         elif id(out) in inputs:
             alias = Tensor._make_subclass(type(out), out)
             wrapped.append(make_view(alias, out, (ctx, nr) if differentiable else NO_EDGE, state.flags,
@@ -292,7 +294,25 @@ def _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records):
             else:
                 out._edge = (ctx, nr) if differentiable else NO_EDGE
             wrapped.append(out)
+    views = [out._view for out in wrapped if isinstance(out, Tensor) and out._view is not None]
+    if records and views and sum([isinstance(out, Tensor) and out.requires_grad for out in wrapped]) > 1:
+        for view in views:
+            view.creation = MULTI_OUTPUT
     return tuple(wrapped)
+
+
+def _check_dirty(tensor, outputs: int) -> None:
+    """Refuse a write by a custom function that would break the graph."""
+    if tensor.requires_grad and tensor.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    view = tensor._view
+    if view is not None:
+        if outputs > 1:
+            raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
+                               "Function cannot return more than one Tensor: clone the input before you write to it, "
+                               "or give the other results as Functions of their own.")
+        if view.creation != DEFAULT:
+            raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
 
 
 def _save(ctx, outputs):

@@ -183,7 +183,7 @@ def fill(self, value):
 
 def fill_(self, value):
     """As `fill`, in the array itself."""
-    if 0 in self.strides:
+    if 0 in self.strides and value.__class__ is np.ndarray:
         check_no_internal_overlap(self)
     self[...] = _filling(self, value)
 
