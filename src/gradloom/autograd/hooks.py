@@ -67,9 +67,13 @@ def before(hooks, grads: list) -> list:
 
 def validated(node, outputs) -> tuple:
     """What a node returned, in the shapes and dtypes of its inputs, as post-hooks are to see it."""
-    return tuple([grad if grad is None or following is None else
-                  validate_gradient(grad, *following.input_metadata[2 * nr:2 * nr + 2], node, i)
-                  for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False))])
+    found = []
+    for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
+        if grad is not None and following is not None:
+            shape, numpy_type = following.input_metadata[2 * nr:2 * nr + 2]
+            grad = validate_gradient(grad, shape, numpy_type, node, i)
+        found.append(grad)
+    return tuple(found)
 
 
 def after(hooks, outputs: tuple, grads: tuple) -> tuple:
