@@ -102,6 +102,12 @@ def test_explain_shows_the_wheels_own_files(wheel, tmp_path):
         assert f"{path}:" in shown and text in shown
 
 
+def test_an_installed_gradloom_verifies_its_operators(wheel, tmp_path):
+    shown = run(sys.executable, "-m", "gradloom.codegen", "verify", "--op", "tanh", "--op", "mm", cwd=tmp_path,
+                env=os.environ | {"PYTHONPATH": str(wheel)})
+    assert "2 operators: all right" in shown
+
+
 def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"

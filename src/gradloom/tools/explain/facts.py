@@ -12,9 +12,9 @@ from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.notation import Equations, Notation
 from gradloom.codegen.source_functions import Functions
 from gradloom.codegen.support import Row
+from gradloom.codegen.target import FILES, Target, own
 
 from ..support import own_support, support_row
-from ..verify.operators import Specification, specification
 from .places import Place, definition, entry, member
 
 
@@ -73,14 +73,14 @@ class OperatorFacts:
 class Library:
     """gradloom's own operators with the folders that they are written in."""
 
-    def __init__(self, spec: Specification) -> None:
-        self.spec = spec
+    def __init__(self, target: Target) -> None:
+        assert target.source is not None and target.output is not None
+        self.target = target
         self.derivatives: Derivatives = own_support()[0]
-        self.notation = Notation(spec.package / "formulas")
-        self.kernels = Functions(spec.package / "kernels")
-        self.composites = Functions(spec.package / "composite")
-        generated = spec.package / "generated"
-        self.generated = generated if generated.is_dir() or spec.root is None else spec.root / "generated"
+        self.notation = Notation(target.source / "formulas")
+        self.kernels = Functions(target.source / "kernels")
+        self.composites = Functions(target.source / "composite")
+        self.generated = target.output
 
     def facts(self, function: DifferentiableFunction) -> OperatorFacts:
         """All facts of an operator."""
@@ -90,11 +90,11 @@ class Library:
             helpers=self._helpers(function), support=support_row(function.name))
 
     def _entries(self, function: DifferentiableFunction) -> tuple[Place, ...]:
-        found = [entry(self.spec.native_functions, "func", function.function.name)]
+        found = [entry(self.target.path(FILES[0]), "func", function.function.name)]
         info = function.info
         if info is not None:
             names = [info.name.partition("(")[0], function.function.name]
-            found.append(next((p for n in names if (p := entry(self.spec.derivatives, "name", n))), None))
+            found.append(next((p for n in names if (p := entry(self.target.path(FILES[1]), "name", n))), None))
         return tuple(place for place in found if place is not None)
 
     def _generated(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
@@ -141,7 +141,7 @@ class Library:
 @cache
 def library() -> Library:
     """The operators of the gradloom that is imported, loaded once."""
-    return Library(specification())
+    return Library(own())
 
 
 def saved_fields(info: DifferentiabilityInfo | None) -> tuple[Saved, ...]:

@@ -42,7 +42,13 @@ def _operators(arguments: argparse.Namespace) -> tuple[Operator, ...]:
     """Those of --package, else of the package or checkout at --root or around the current folder."""
     if arguments.package is not None:
         return operators_of(arguments.package)
-    target, ours = find_target(arguments.root), own()
+    ours = own()
+    try:
+        target = find_target(arguments.root)
+    except UsageError:
+        if arguments.root is not None:
+            raise
+        target = ours  # an installed gradloom, and no project around
     if not target.is_own:
         assert target.source is not None
         return operators_of(next(f for f in target.source.parents if (f / PROJECT).is_file()))
