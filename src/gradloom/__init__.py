@@ -27,6 +27,8 @@ from .autograd.grad_mode import (  # noqa: E402
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+# Before construct, whose function `tensor` is what the name means from then on.
+from .tensor import Tensor as Tensor  # noqa: E402
 from .construct import (  # noqa: E402
     as_tensor as as_tensor,
     asarray as asarray,
@@ -88,7 +90,6 @@ from .generator import (  # noqa: E402
 from .printing import set_printoptions as set_printoptions  # noqa: E402
 from .promotion import result_type as result_type  # noqa: E402
 from .size import Size as Size  # noqa: E402
-from .tensor import Tensor as Tensor  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """What tensors have besides the generated methods and what tensor.py writes out: members that other modules bind.
 
 Conversions are bound by conversions.py, square brackets by indexing.py, Python's operators by python_operators.py,
-norms and `unique` by reductions.py, and the properties by _bind.py. tests/types compares this with what is bound.
+norms and `unique` by reductions.py, and the properties by _bind.py. tests/stubs compares this with what is bound.
 Only type checkers read this file; nothing imports it. (It is no .pyi file, because pyright looks for those in the stub
 package only, if there is one.)
 """

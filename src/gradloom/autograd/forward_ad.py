@@ -22,12 +22,18 @@ _level = [-1]
 _open: list = []  # what has a tangent of the open level, to take it away when the level closes
 
 
-class UnpackedDualTensor(tuple):
+class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
     """The pair (primal, tangent) that `unpack_dual` returns."""
 
     __slots__ = ()
-    primal = property(lambda self: self[0])
-    tangent = property(lambda self: self[1])
+
+    @property
+    def primal(self) -> Tensor:
+        return self[0]
+
+    @property
+    def tangent(self) -> Tensor | None:
+        return self[1]
 
     def __repr__(self) -> str:
         return f"UnpackedDualTensor(primal={self[0]!r}, tangent={self[1]!r})"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gradloom import Tensor
 
 # What an optimizer is made for: parameters, groups of them with options, or parameters with their names.
-ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]"
+ParamsT: TypeAlias = "Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]"
 
 __all__ = [
     "Optimizer",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections import OrderedDict, namedtuple
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import gradloom as gl
 from gradloom.nn.parameter import Parameter
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 _EXTRA_STATE = "_extra_state"
 
 
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(NamedTuple):
+    """The fields of `_IncompatibleKeys`."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class _IncompatibleKeys(IncompatibleKeys):
     """What `load_state_dict` returns: keys that the dictionary lacked, keys that the module lacks."""
 
     __slots__ = ()
