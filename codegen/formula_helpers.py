@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .errors import SpecError
 from .formula_scope import Helper, Kind
+from .reserved import MODULE_NAMES
 from .text import Source
 
 
@@ -31,10 +32,18 @@ def find_helpers(directory: Path, shown: str, package: str = "") -> dict[str, He
             raise source.error(at, "the file is not Python", "run it with Python to see why") from None
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                if node.name in MODULE_NAMES:
+                    raise _taken(source, node)
                 if node.name in found:
                     raise _twice(source, node, found[node.name])
                 found[node.name] = _helper(node, f"{package}.{path.stem}" if package else path.stem)
     return found
+
+
+def _taken(source: Source, node: ast.FunctionDef) -> SpecError:
+    at = source.index(node.lineno - 1, node.col_offset + len("def "))
+    message = f"`{node.name}` cannot be the name of a helper: generated code uses it"
+    return source.error(at, message, "choose another name, or let it start with an underscore", len(node.name))
 
 
 def _twice(source: Source, node: ast.FunctionDef, first: Helper) -> SpecError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,9 +74,6 @@ class FunctionIndex:
         hint).
         """
         room = self.room
-        if self.folder is None:
-            hint = "write an array expression; functions need a package of operators: `gradloom new` makes one"
-            return "family", f"there is no `{family}.{function}`", hint
         if family not in self.families:
             hint = did_you_mean(family, self.families) or self._elsewhere(function) or (
                 f"add it as {room}/{family}.py, or name one of: {', '.join(self.families)}"
@@ -112,6 +110,28 @@ class FunctionIndex:
     def _elsewhere(self, function: str) -> str:
         found = self.find(function)
         return f"did you mean `{found[0]}.{function}`?" if found else ""
+
+
+class GivenFunctions(FunctionIndex):
+    """Functions that are given at run time, all in one family."""
+
+    def __init__(self, family: str, functions: Mapping[str, Signature]) -> None:
+        super().__init__(None)
+        self._family = family
+        self._functions[family] = dict(functions)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return (self._family,) if self._functions[self._family] else ()
+
+    def explain(self, family: str, function: str) -> tuple[str, str, str] | None:
+        known = self._functions[self._family]
+        if family == self._family and function in known:
+            return None
+        hint = f"pass the function, `define(..., kernels=[{function}])`, or write an array expression"
+        close = did_you_mean(function, known)
+        word = "function" if family == self._family else "family"
+        return word, f"there is no kernel `{family}.{function}`", close.replace("`", f"`{self._family}.", 1) or hint
 
 
 def _top_level_names(path: Path) -> dict[str, Signature]:

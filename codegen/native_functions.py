@@ -151,15 +151,21 @@ def load(
     return analyse_entries(entries, package)
 
 
-def analyse_entries(entries: Sequence[Entry], package: Path | None, family: str = DEFAULT_FAMILY) -> NativeFunctions:
+def analyse_entries(
+    entries: Sequence[Entry],
+    package: Path | None,
+    family: str = DEFAULT_FAMILY,
+    kernels: FunctionIndex | None = None,
+) -> NativeFunctions:
     """The operators of these entries.
 
     package   the folder that holds kernels/ and composite/; None if there are none
     family    the family of entries that nothing else assigns to one
+    kernels   the kernels that have names, if they are not those of the package
 
     Raises SpecError, or SpecErrors where several things are wrong.
     """
-    return _Loader(package, entries, family).load()
+    return _Loader(package, entries, family, kernels).load()
 
 
 def parse_func(text: Text) -> FunctionSchema:
@@ -171,9 +177,11 @@ def parse_func(text: Text) -> FunctionSchema:
 
 
 class _Loader:
-    def __init__(self, package: Path | None, entries: Sequence[Entry], family: str) -> None:
+    def __init__(
+        self, package: Path | None, entries: Sequence[Entry], family: str, kernels: FunctionIndex | None
+    ) -> None:
         self.entries = entries
-        self.kernels = FunctionIndex(package and package / "kernels")
+        self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 

@@ -13,8 +13,8 @@ of gradloom's replaces the derivative of that: only if it says `override: true`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from .derivative_model import DifferentiabilityInfo, DifferentiableFunction
 from .derivatives import Derivatives, callables_of
 from .errors import SpecError, raise_all
 from .formula_helpers import find_helpers
-from .formula_scope import Callables
+from .formula_scope import Callables, Helper
+from .kernel_index import FunctionIndex
 from .native_functions import NativeFunction, NativeFunctions
 from .package_checks import check_package
 from .schema import did_you_mean
@@ -59,6 +60,21 @@ class Base:
     functions: NativeFunctions
     callables: Callables
     derivatives: Callable[[], Derivatives]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is given in memory, where a package has folders.
+
+    Attributes:
+        kernels: the functions that `kernel:` may name.
+        helpers: the functions that formulas may call.
+        operators: further operators that formulas may call.
+    """
+
+    kernels: FunctionIndex | None = None
+    helpers: Mapping[str, Helper] = field(default_factory=dict)
+    operators: Callables | None = None
 
 
 @cache
@@ -105,23 +121,25 @@ def _entries(path: Path, shown: str) -> Sequence[Entry]:
 
 
 def analyse(target: Target, operators: Sequence[Entry], formulas: Sequence[Entry],
-            earlier: Callables | None = None) -> Specification:
+            given: Given | None = None) -> Specification:
     """The specification of a package whose entries are read.
 
     target      the package
     operators   the entries of native_functions.yaml
     formulas    the entries of derivatives.yaml
-    earlier     further operators of its own that formulas may call
+    given       what a package that is made at run time has beside its entries
 
     Raises SpecError, or SpecErrors where several things are wrong.
     """
     stands_on = base()
-    functions = native_functions.analyse_entries(operators, target.source, target.namespace)
+    given = given or Given()
+    functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
     check_package(functions, stands_on.functions, target.namespace)
     formulas_of = target.source and target.source / "formulas"
-    helpers = find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas") if formulas_of else {}
+    helpers = find_helpers(formulas_of, target.room("formulas"), f"{target.package}.formulas") if formulas_of \
+        else given.helpers
     callables = stands_on.callables
-    for part in (earlier, callables_of(functions, helpers, target.operators)):
+    for part in (given.operators, callables_of(functions, helpers, target.operators)):
         callables = callables.and_those_of(part) if part is not None else callables
     own_entries, foreign = _sort(formulas, functions, stands_on.functions)
     joined = derivatives.analyse_entries(own_entries, functions, callables, target.operators)

@@ -152,4 +152,4 @@ def _in_folder(source: Path, package: str, namespace: object, where: str) -> Tar
 
 def in_memory(namespace: str, generated: str) -> Target:
     """Operators that are made at run time and stand in no folder."""
-    return Target("", None, None, None, namespace, generated)
+    return Target(generated, None, None, None, namespace, generated)

@@ -174,7 +174,7 @@ def test_a_package_may_have_overrides_only(myops):
 
 
 @pytest.mark.parametrize("file, old, new, said", [
-    ("derivatives.yaml", "/ result", "/ resutl", r"derivatives.yaml:4:23: error: unknown name `resutl`"),
+    ("derivatives.yaml", "/ result", "/ resutl", r"derivatives.yaml:4:24: error: unknown name `resutl`"),
     ("derivatives.yaml", "rolling_mean_backward(grad", "rolling_mean_backwards(grad", "did you mean `rolling_m"),
     ("native_functions.yaml", "smooth.rolling_mean", "smooth.rolling_men", "did you mean `rolling_mean`"),
     ("native_functions.yaml", "composite: smooth", "composite: smoothe", "there is no family `smoothe` in composite/"),
@@ -190,6 +190,13 @@ def test_an_error_has_its_place_and_nothing_is_written(myops, file, old, new, sa
     assert done.returncode == 1
     assert said in done.stderr and f"src/myops/{file}:" in done.stderr
     assert before == {p: p.stat().st_mtime_ns for p in (myops / "src/myops/generated").rglob("*.py")}
+
+
+def test_a_helper_cannot_hide_what_generated_code_calls(myops):
+    path = myops / "src/myops/formulas/smooth.py"
+    path.write_text(path.read_text() + "\n\ndef wrap(x):\n    return x\n")
+    said = run(*GRADLOOM, "generate", cwd=myops, check=False).stderr
+    assert "src/myops/formulas/smooth.py:" in said and "`wrap` cannot be the name of a helper" in said
 
 
 def test_a_wheel_has_the_generated_code_and_the_yaml_and_needs_gradloom_only(made, tmp_path):
@@ -307,9 +314,9 @@ def test_watch_generates_again_on_save_says_what_is_wrong_and_ends_with_ctrl_c(m
         derivatives.write_text(sound.replace("/ result", "/ resutl"))
         wait_for(log, "derivatives.yaml changed")
         wait_for(log, "unknown name `resutl`")
-        derivatives.write_text(sound.replace("grad * self / result", "grad * (self / result)"))
+        derivatives.write_text(sound.replace("(self / result).conj()", "(1.0 * self / result).conj()"))
         wait_for(log, "2 changed")
-        assert "grad * (self / result)" in (myops / "src/myops/generated/functions/myops.py").read_text()
+        assert "(1.0 * self / result)" in (myops / "src/myops/generated/functions/myops.py").read_text()
         kernel = myops / "src/myops/kernels/more.py"
         kernel.write_text("def f(x):\n    return x\n")
         wait_for(log, "more.py changed")

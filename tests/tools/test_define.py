@@ -1,13 +1,16 @@
 """gradloom.ops.define: operators and derivatives from YAML in memory."""
 
 import inspect
+import re
 import traceback
 
+import numpy as np
 import pytest
 
 import gradloom
 from gradloom import ops
 from gradloom.autograd import forward_ad, gradcheck, gradgradcheck
+from gradloom.autograd.undefined import zeros_of
 from gradloom.codegen.errors import SpecError
 
 SOFTABS = """
@@ -223,7 +226,8 @@ BROKEN = {
     "an override that is not true": (WRONG_MUL.replace("true", "yes"), "<define>:3:3", "write `override: true`"),
     "an override of a composite": ("- name: reshape(Tensor(a) self, int[] shape) -> Tensor(a)\n  override: true\n"
                                    "  self: grad\n", "<define>:1:9", "made of other operators"),
-    "a kernel by name": (PLAIN.format(name="f", kernel="a.b", formula="grad"), "<define>:3:11", "gradloom new"),
+    "a kernel by name": (PLAIN.format(name="f", kernel="a.b", formula="grad"), "<define>:3:11",
+                         "define(..., kernels=[b])"),
     "neither": ("- foo: 1\n", "<define>:1:3", "neither `func` nor `name`"),
     "both": ("- func: f(Tensor self) -> Tensor\n  name: f(Tensor self) -> Tensor\n", "<define>:2:3", "a second entry"),
     "an unknown operator": ("- name: f(Tensor self) -> Tensor\n  self: grad\n", "<define>:1:9", "unknown operator"),
@@ -367,6 +371,49 @@ def test_a_view_can_be_overridden(define):
     assert y._is_view()
     y.sum().backward()
     assert x.grad.unique().tolist() == [2]
+
+
+def mean_of(x, window=2):
+    return np.lib.stride_tricks.sliding_window_view(x, window, axis=-1).mean(-1)
+
+
+def mean_of_backward(grad, window):
+    return ops.user.mean_of(gradloom.nn.functional.pad(grad, (window - 1, window - 1)), window)
+
+
+MEAN_OF = """
+- func: mean_of(Tensor self, int window) -> Tensor
+  kernel: python.mean_of
+- name: mean_of(Tensor self, int window) -> Tensor
+  self: mean_of_backward(grad, window)
+  result: auto_linear
+"""
+
+
+def test_kernels_and_helpers_may_be_functions_of_the_program(define):
+    define(MEAN_OF, kernels=[mean_of], helpers=[mean_of_backward])
+    x = double(1.0, 5.0, 2.0, 4.0)
+    assert ops.user.mean_of(x, 2).tolist() == [3, 3.5, 3]
+    assert gradcheck(lambda x: ops.user.mean_of(x, 3), (x,), check_forward_ad=True)
+    assert gradgradcheck(lambda x: ops.user.mean_of(x, 3), (x,))
+
+
+@pytest.mark.parametrize("change, given, error, said", [
+    (("python.mean_of", "python.mean_off"), {}, SpecError, "did you mean `python.mean_of`?"),
+    (("python.mean_of", "numpy.mean_of"), {}, SpecError, "there is no kernel `numpy.mean_of`"),
+    (("python.mean_of", "python.mean_of(self, 1, 2, 3)"), {}, SpecError, "takes 2 positional"),
+    (("_backward(grad, window)", "_backward(grad)"), {}, SpecError, "`mean_of_backward` needs `window`"),
+    (("", ""), {"kernels": mean_of}, TypeError, r"kernels=\[mean_of\]"),
+    (("", ""), {"kernels": [lambda x: x]}, TypeError, "`<lambda>`"),
+    (("", ""), {"helpers": [gradloom.autograd.gradcheck, zeros_of]}, TypeError, "generated code has a `zeros_of`"),
+    (("", ""), {"helpers": ["mean"]}, TypeError, "`mean`"),
+    (("", ""), {"helpers": [mean_of, mean_of]}, TypeError, "two helpers of the name `mean_of`"),
+])
+def test_what_is_wrong_with_functions_is_said(define, change, given, error, said):
+    given = {"kernels": [mean_of], "helpers": [mean_of_backward], **given}
+    with pytest.raises(error) as caught:
+        define(MEAN_OF.replace(*change) if change[0] else MEAN_OF, **given)
+    assert re.search(said if error is TypeError else re.escape(said), str(caught.value))
 
 
 def test_the_second_definition_takes_less_than_a_tenth_of_a_second(define):

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ._namespace import Namespace, Operator
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Namespace", "Operator", "Registration", "define", "register"]
 
 
-def define(text: str, derivatives: str | None = None, *, namespace: str = "user") -> Definition:
+def define(text: str, derivatives: str | None = None, *, namespace: str = "user",
+           kernels: Iterable[Callable[..., Any]] = (), helpers: Iterable[Callable[..., Any]] = ()) -> Definition:
     """Define operators from YAML entries, for this process: `gradloom generate` without a file.
 
     Args:
         text: entries of native_functions.yaml (`- func: ...`) and of derivatives.yaml (`- name: ...`), in any order.
         derivatives: the latter, if they are in a text of their own.
         namespace: where the operators are reached: `gradloom.ops.<namespace>`. An operator that was defined before is
-            replaced, so that a cell of a notebook can be run again.
+            replaced, so that a cell of a notebook can be run again; so is all that was defined together with it.
+        kernels: functions of arrays, each of which `kernel: python.<name>` names.
+        helpers: functions of tensors, made of differentiable operators, which formulas call by their names.
 
     Returns:
         A handle: `remove()` takes everything back, and `with define(...):` does so at the end of the block.
@@ -36,10 +40,13 @@ def define(text: str, derivatives: str | None = None, *, namespace: str = "user"
         gradloom.codegen.errors.SpecError: if anything is wrong in the text, with the line and a hint; nothing is
             defined then.
         ValueError: for a namespace that is not a name, or that a package has.
+        TypeError: for a text that is no string, or a kernel or helper that is no function with a name.
+        RuntimeError: if a method or function would take the place of another one.
     """
     from importlib import import_module
 
-    found: Definition = import_module("gradloom.tools.define").define(text, derivatives, namespace=namespace)
+    found: Definition = import_module("gradloom.tools.define").define(
+        text, derivatives, namespace=namespace, kernels=kernels, helpers=helpers)
     return found
 
 

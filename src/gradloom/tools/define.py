@@ -6,22 +6,28 @@ import itertools
 import linecache
 import sys
 import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 from gradloom.codegen import derivatives, native_functions
 from gradloom.codegen.derivative_keys import NAME
 from gradloom.codegen.errors import SpecError, raise_all
 from gradloom.codegen.formula_scope import Callables
+from gradloom.codegen.kernel_index import GivenFunctions
 from gradloom.codegen.operator_name import IDENTIFIER
 from gradloom.codegen.render import render_package
 from gradloom.codegen.source import parse_entries
-from gradloom.codegen.specification import Specification, analyse
+from gradloom.codegen.specification import Given, Specification, analyse
 from gradloom.codegen.target import in_memory
 from gradloom.codegen.text import Entry, Text
 from gradloom.ops import _registry
 
+from .given import helper_of, named, signature_of
+
 SHOWN = "<define>"
+KERNELS = "python"  # the family of kernels that are given as functions
 _numbers = itertools.count(1)
 
 
@@ -72,16 +78,23 @@ _definitions: list[Definition] = []
 _operators: dict[str, ModuleType] = {}
 
 
-def define(text: str, formulas: str | None = None, *, namespace: str = "user") -> Definition:
+def define(text: str, formulas: str | None = None, *, namespace: str = "user",
+           kernels: Iterable[Callable[..., Any]] = (), helpers: Iterable[Callable[..., Any]] = ()) -> Definition:
     """See `gradloom.ops.define`."""
     _check_namespace(namespace)
     operators, entries = _sorted(text, formulas)
     target = in_memory(namespace, f"gradloom.ops.{namespace}.defined_{next(_numbers)}")
     replaced = _replaced_by(operators, entries, namespace)
-    specification = analyse(target, operators, entries, _earlier(namespace, replaced))
+    given = {"kernels": named("kernels", kernels), "helpers": named("helpers", helpers)}
+    index = GivenFunctions(KERNELS, {name: signature_of(f) for name, f in given["kernels"].items()})
+    known = {name: helper_of(f, f"{target.generated}.helpers") for name, f in given["helpers"].items()}
+    specification = analyse(target, operators, entries, Given(index, known, _earlier(namespace, replaced)))
     sources = render_package(specification)
     modules: dict[str, ModuleType] = {}
     try:
+        _give(f"{target.generated}.kernels", {}, modules)
+        _give(f"{target.generated}.kernels.{KERNELS}", given["kernels"], modules)
+        _give(f"{target.generated}.helpers", given["helpers"], modules)
         for name in sorted(sources, key=_order):
             _load(target.generated, name, sources[name], modules)
         registration = _registry.Registration(target.generated, namespace)
@@ -183,6 +196,15 @@ def _load(package: str, name: str, text: str, modules: dict[str, ModuleType]) ->
     if parent is not None:
         setattr(parent, full.rpartition(".")[2], module)
     exec(compile(text, file, "exec"), module.__dict__)
+
+
+def _give(name: str, functions: Mapping[str, Any], modules: dict[str, ModuleType]) -> None:
+    """A module of functions that were given, for generated code to import."""
+    module = modules[name] = sys.modules[name] = ModuleType(name)
+    vars(module).update(functions)
+    parent = modules.get(name.rpartition(".")[0])
+    if parent is not None:
+        setattr(parent, name.rpartition(".")[2], module)
 
 
 def _forget(modules: dict[str, ModuleType]) -> None:
