@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradloom.autograd.node import AccumulateGrad, Node
-from gradloom.autograd.saved_variable import RELEASED
-from gradloom.dtype import TYPE_OF
+from gradloom.autograd.held import held
+from gradloom.autograd.node import Node
 
 from .places import Place
 
@@ -40,44 +39,6 @@ def node_facts(node: Node) -> NodeFacts:
     trace = node.hooks.trace if node.hooks is not None else None
     return NodeFacts(node.name(), tuple(metadata), tuple(held(node)), tuple(following),
                      "".join(trace.lines()).rstrip() if trace is not None else "")
-
-
-def held(node: Node) -> list[tuple[str, str]]:
-    """(field, what it holds) for each public field of a node: shapes and dtypes of tensors, other values in full."""
-    if isinstance(node, AccumulateGrad):
-        return [("variable", describe(node.variable))]
-    found = [(name, describe(getattr(node, f"saved_{name}", None))) for name in node._saved_fields]
-    if not found and getattr(node, "_released", False):
-        return [("saved tensors", "released by an earlier backward pass")]
-    if not found and getattr(node, "_saved", ()):  # a custom Function's
-        found = [(f"tensor {i}", describe(value)) for i, value in enumerate(node._saved)]
-    return found
-
-
-def describe(value: Any) -> str:
-    """A saved value in a few words."""
-    if value is None:
-        return "None: no formula will ask for it"
-    if value is RELEASED:
-        return "released by an earlier backward pass"
-    if isinstance(value, (tuple, list)) and value and any(_array(v) is not None for v in value):
-        return f"[{', '.join(map(describe, value))}]"
-    array = _array(value)
-    if array is not None:
-        shape = "x".join(map(str, array.shape)) or "scalar"
-        return f"{shape} {str(TYPE_OF[array.dtype]).removeprefix('torch.')}"
-    if getattr(value, "unpack_hook", None) is not None:
-        return "packed by a saved tensor hook"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _array(value: Any) -> Any:
-    array = getattr(value, "_array", None)
-    if array is None and hasattr(value, "array"):
-        tensor = getattr(value, "tensor", None)
-        array = tensor._array if tensor is not None else value.array
-    return array
 
 
 def written_by_hand(thing: Any) -> Place | None:

@@ -1,0 +1,284 @@
+"""Pictures of backward graphs.
+
+    graph = gradloom.utils.viz.graph(loss, params=model)
+    graph                        # in a notebook: the picture
+    graph.dot                    # the graph in Graphviz's language
+    graph.save("loss.svg")       # also .dot, .gv, .png, .pdf
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..autograd.edge import gradient_edge
+from ..autograd.held import described, held
+from ..autograd.node import AccumulateGrad, Node
+from ..tensor import Tensor
+
+__all__ = ["Edge", "Graph", "Vertex", "graph"]
+
+LARGEST_DRAWING = 2_000  # nodes; Graphviz takes minutes for more
+_STYLE = {"output": 'shape=oval, fillcolor="#fdf3d0"', "leaf": 'fillcolor="#d8e8f8"', "node": 'fillcolor="#ffffff"'}
+_HOW_TO_INSTALL = (
+    "the picture needs the program `dot` of Graphviz, which is not installed: `apt install graphviz`, `brew install "
+    "graphviz`, `conda install graphviz`, or https://graphviz.org/download. Without it there is `.dot`, the graph in "
+    "Graphviz's language, which other programs and web pages draw")
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """Something in the picture.
+
+    id      its name in the DOT text: o0, o1 ... for outputs, n0, n1 ... for nodes
+    kind    'output', 'leaf' (an AccumulateGrad) or 'node'
+    title   the name of the node, or of the output
+    name    the names that `params` gives to the leaf or to a result of the node
+    shapes  shape and dtype of what it gets gradients of
+    saved   (field, what it holds)
+    inner   for a node that runs another one, as CopySlices does, the name of that
+    """
+
+    id: str
+    kind: str
+    title: str
+    name: str = ""
+    shapes: tuple[str, ...] = ()
+    saved: tuple[tuple[str, str], ...] = ()
+    inner: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of its label."""
+        found = [self.title]
+        if self.inner:
+            found.append(f"runs {self.inner}")
+        if self.name:
+            found.append(self.name if self.kind == "leaf" else f"= {self.name}")
+        found += self.shapes if self.kind != "node" else ()
+        return found + [f"{field}: {what}" for field, what in self.saved]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The way of a gradient, from the vertex that gives it to the one that gets it.
+
+    input   which of the gradients of the target it is
+    shape   its shape and dtype
+    """
+
+    source: str
+    target: str
+    input: int
+    shape: str
+
+
+class Graph:
+    """A backward graph as it was when `graph` looked at it.
+
+    Attributes:
+        vertices: outputs first, then nodes in the order in which they are reached.
+        edges: in the same order.
+    """
+
+    def __init__(self, vertices: Iterable[Vertex], edges: Iterable[Edge]) -> None:
+        self.vertices, self.edges = tuple(vertices), tuple(edges)
+
+    def __repr__(self) -> str:
+        nodes = sum(v.kind != "output" for v in self.vertices)
+        return f"<graph of {nodes:,} nodes and {len(self.edges):,} edges>"
+
+    @cached_property
+    def dot(self) -> str:
+        """The graph in Graphviz's language, DOT. It is the same for the same program."""
+        several = {e.target for e in self.edges if e.input}
+        lines = ["digraph backward {",
+                 '  node [shape=box, style="filled", fontname="Helvetica", fontsize=11];',
+                 '  edge [fontname="Helvetica", fontsize=9, color="#666666"];']
+        lines += [f"  {v.id} [label={_quoted(v.lines)}, {_STYLE[v.kind]}];" for v in self.vertices]
+        for e in self.edges:
+            words = ([f"{e.input}: {e.shape}"] if e.target in several else [e.shape]) if e.shape else []
+            lines.append(f"  {e.source} -> {e.target}{f' [label={_quoted(words)}]' if words else ''};")
+        return "\n".join([*lines, "}", ""])
+
+    def svg(self) -> str:
+        """The picture as SVG.
+
+        Raises:
+            RuntimeError: if Graphviz's program `dot` is not installed, or fails.
+        """
+        return self._drawn("svg").decode("utf-8")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to a file; its suffix says how: .dot or .gv, .svg, .png, .pdf and others that `dot` knows.
+
+        Raises:
+            ValueError: for a path without a suffix.
+            RuntimeError: if a picture is asked for and `dot` is not installed, or does not know the format.
+        """
+        kind = Path(path).suffix.removeprefix(".").lower()
+        if not kind:
+            raise ValueError(f"{os.fspath(path)!r} has no suffix, which says what to write: .dot, .svg, .png or .pdf")
+        data = self.dot.encode() if kind in ("dot", "gv") else self._drawn(kind)
+        Path(path).write_bytes(data)
+
+    def source(self) -> Any:
+        """A `graphviz.Source`, for users of that package.
+
+        Raises:
+            ImportError: if the package is not installed.
+        """
+        try:
+            import graphviz
+        except ImportError:
+            raise ImportError("the package graphviz is not installed: `pip install graphviz`. `.dot`, `.svg()` and "
+                              "`.save()` work without it") from None
+        return graphviz.Source(self.dot)
+
+    def _drawn(self, kind: str) -> bytes:
+        program = shutil.which("dot")
+        if program is None:
+            raise RuntimeError(_HOW_TO_INSTALL)
+        done = subprocess.run([program, f"-T{kind}"], input=self.dot.encode(), capture_output=True)
+        if done.returncode:
+            raise RuntimeError(f"Graphviz's `dot -T{kind}` failed: {done.stderr.decode(errors='replace').strip()}")
+        return done.stdout
+
+    def _repr_svg_(self) -> str | None:
+        """The picture, for a notebook; None where it cannot be drawn, and the notebook shows something else."""
+        if shutil.which("dot") is None or len(self.vertices) > LARGEST_DRAWING:
+            return None
+        return self.svg()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """The picture, or where there is none the graph's text and why there is none."""
+        picture = self._repr_svg_()
+        if picture is not None:
+            return {"image/svg+xml": picture, "text/plain": repr(self)}
+        if len(self.vertices) > LARGEST_DRAWING:
+            return {"text/plain": f"{self!r}, too large to be drawn here: `.dot` has it, and `.save(\"graph.svg\")` "
+                                  "draws it all the same"}
+        return {"text/plain": f"{self!r}: {_HOW_TO_INSTALL}.\n\n{self.dot}"}
+
+
+def graph(outputs: Any, params: Any = None, *, saved: bool = True) -> Graph:
+    """The graph that a backward pass from some tensors would run through.
+
+    Args:
+        outputs: a tensor, a node, or a sequence of them, or a dict with their names. What needs no gradient is refused.
+        params: names for leaves and other tensors: a dict of tensors, pairs of a name and a tensor such as
+            `model.named_parameters()` gives, or a module.
+        saved: whether to show what each node saved.
+
+    Returns:
+        A Graph: a notebook shows it, `.dot` is its text, `.save("graph.svg")` writes it. It holds no tensors.
+
+    Raises:
+        TypeError: if the outputs or params are not of these kinds.
+        ValueError: for an output that needs no gradient, or if there are none.
+    """
+    roots = _roots(outputs)
+    names = _names(params)
+    vertices: list[Vertex] = []
+    edges: list[Edge] = []
+    ids: dict[Node, str] = {}
+    pending: list[Node] = []
+
+    def reach(source: str, node: Node, number: int) -> None:
+        if node not in ids:
+            ids[node] = f"n{len(ids)}"
+            pending.append(node)
+        edges.append(Edge(source, ids[node], number, _shape(node, number)))
+
+    for position, (title, node, number) in enumerate(roots):
+        vertices.append(Vertex(f"o{position}", "output", title, shapes=(_shape(node, number),)))
+        reach(f"o{position}", node, number)
+    while pending:
+        node = pending.pop()
+        vertices.append(_vertex(ids[node], node, names, saved))
+        for following, number in node.next_functions:
+            if following is not None:
+                reach(ids[node], following, number)
+    outputs_first = vertices[:len(roots)]
+    return Graph(outputs_first + sorted(vertices[len(roots):], key=lambda v: int(v.id[1:])), edges)
+
+
+def _vertex(id_: str, node: Node, names: Mapping[tuple[Node, int], list[str]], saved: bool) -> Vertex:
+    count = len(node.input_metadata) // 2
+    name = ", ".join([n for number in range(count) for n in names.get((node, number), ())])
+    shapes = tuple([_shape(node, number) for number in range(count)])
+    inner = getattr(node, "fn", None)
+    title = node.name().removeprefix("torch::autograd::")
+    if isinstance(node, AccumulateGrad):
+        return Vertex(id_, "leaf", title, name, shapes)
+    fields = [(f, what) for f, what in held(node) if not what.startswith("None")] if saved else []
+    return Vertex(id_, "node", title, name, shapes, tuple(fields),
+                  inner.name().removeprefix("torch::autograd::") if isinstance(inner, Node) else "")
+
+
+def _shape(node: Node, number: int) -> str:
+    """Shape and dtype of one of the gradients that a node gets; empty where the node does not know."""
+    metadata = node.input_metadata
+    if 2 * number >= len(metadata) or metadata[2 * number] is None:
+        return ""
+    return described(metadata[2 * number], metadata[2 * number + 1])
+
+
+def _roots(outputs: Any) -> list[tuple[str, Node, int]]:
+    """(title, node, which gradient of it) for each output."""
+    if isinstance(outputs, (Tensor, Node)):
+        pairs = [("output", outputs)]
+    elif isinstance(outputs, Mapping):
+        pairs = [(str(name), value) for name, value in outputs.items()]
+    elif isinstance(outputs, Sequence) and not isinstance(outputs, (str, bytes)):
+        pairs = [(f"output {i}", value) for i, value in enumerate(outputs)]
+    else:
+        raise TypeError(f"graph() takes a tensor, a node, or several of them in a list or dict, not "
+                        f"{type(outputs).__name__}")
+    if not pairs:
+        raise ValueError("graph() got no outputs")
+    return [_root(title, value) for title, value in pairs]
+
+
+def _root(title: str, value: Any) -> tuple[str, Node, int]:
+    if isinstance(value, Node):
+        return title, value, 0
+    if not isinstance(value, Tensor):
+        raise TypeError(f"graph() takes tensors and nodes, {title} is of type {type(value).__name__}")
+    node, number = gradient_edge(value)
+    if node is None:
+        raise ValueError(f"{title} does not require a gradient, so there is no graph behind it: nothing that it was "
+                         "computed from requires one, or it was computed under no_grad()")
+    return title, node, number
+
+
+def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
+    """The names of tensors by their edges; of a tensor with several names, all of them."""
+    if params is None:
+        return {}
+    if hasattr(params, "named_parameters"):
+        params = params.named_parameters()
+    pairs = params.items() if isinstance(params, Mapping) else params
+    found: dict[tuple[Node, int], list[str]] = {}
+    hint = "params is a dict of tensors, pairs of a name and a tensor as named_parameters() gives, or a module"
+    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Tensor)):
+        raise TypeError(f"{hint}, not {type(params).__name__}")
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Tensor)):
+            raise TypeError(f"{hint}; {pair!r:.60} is no such pair")
+        node, number = gradient_edge(pair[1])
+        if node is not None:
+            found.setdefault((node, number), []).append(str(pair[0]))
+    return found
+
+
+def _quoted(lines: Iterable[str]) -> str:
+    """A label in DOT: what its language would read as a sign of its own is escaped."""
+    escaped = [line.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n") for line in lines]
+    return '"' + "\\n".join(escaped) + '"'
