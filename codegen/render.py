@@ -238,8 +238,18 @@ def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[Differe
 
 def _notation(target: Target) -> Notation:
     """What writes the derivatives of a target, with the helpers that its formulas may call."""
+    if target.source is None:
+        return _notation_in_memory()
     sources = (target.source, None if target.is_own else own().source)
     return Notation(*(source / "formulas" for source in sources if source is not None))
+
+
+@cache
+def _notation_in_memory() -> Notation:
+    """The same where only gradloom has helpers in files."""
+    source = own().source
+    assert source is not None
+    return Notation(source / "formulas")
 
 
 def render(derivatives: Derivatives, package: Path | None = None, target: Target | None = None) -> dict[str, str]:

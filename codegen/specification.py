@@ -26,7 +26,7 @@ from .errors import SpecError, raise_all
 from .formula_helpers import find_helpers
 from .formula_scope import Callables, Helper
 from .kernel_index import FunctionIndex
-from .native_functions import NativeFunction, NativeFunctions
+from .native_functions import NativeFunctions
 from .package_checks import check_package
 from .schema import did_you_mean
 from .source import load_entries
@@ -182,12 +182,13 @@ def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunction
     return True
 
 
-def _overrides(entries: Iterable[Entry], stands_on: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
+def _overrides(entries: Sequence[Entry], stands_on: Base, callables: Callables) -> tuple[DifferentiableFunction, ...]:
     """Gradloom's operators whose derivative the entries replace, their variants, and the new derivatives."""
     theirs = stands_on.derivatives()
-    replaced = derivatives.analyse_entries(list(entries), stands_on.functions, callables, replaces=True).entries
+    functions = _namesakes(entries, stands_on.functions)
+    replaced = derivatives.analyse_entries(entries, functions, callables, replaces=True).entries
     for name, found in replaced.items():
-        function = stands_on.functions[name]
+        function = functions[name]
         if function.composite is not None:
             place = next(iter(found.values())).place
             assert place is not None
@@ -195,8 +196,7 @@ def _overrides(entries: Iterable[Entry], stands_on: Base, callables: Callables) 
             raise place.error(message, f"it is {function.composite}: override the operators that it calls")
     renamed = {name: {key: _named_alike(info, theirs) for key, info in found.items()}
                for name, found in replaced.items()}
-    affected = [f for f in stands_on.functions if _touches(f, renamed)]
-    joined = derivatives.join(affected, dict(theirs.entries) | renamed)
+    joined = derivatives.join(functions, dict(theirs.entries) | renamed)
     new = {id(info.place) for found in renamed.values() for info in found.values()}
     return tuple(f for f in joined if f.info is not None and id(f.info.place) in new and f.schema.kind != "out")
 
@@ -209,8 +209,10 @@ def _named_alike(info: DifferentiabilityInfo, theirs: Derivatives) -> Differenti
     return replace(info, node=known.node)
 
 
-def _touches(function: NativeFunction, infos: dict[str, dict[str, DifferentiabilityInfo]]) -> bool:
-    signatures = {str(next(iter(found.values())).schema.signature()) for found in infos.values()}
-    return any(str(s.signature()) in signatures or str(s.name) in infos for s in function.schemas)
+def _namesakes(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
+    """The operators that entries may be about: those of their names, and the variants of those."""
+    texts = [entry.fields[NAME] for entry in entries]
+    bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
+    return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
 
 
