@@ -6,6 +6,7 @@ browsed; on the site they lead to a page that shows the file.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import differences
@@ -24,14 +25,26 @@ _made: dict[str, str] = {}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Makes the operator reference, and puts the page of each family under that of all operators."""
+    """Makes the generated pages, and puts into the navigation what nobody needs to list in mkdocs.yml: the page of each
+    family below that of all operators, and pages of docs/ that are not named there below Tools."""
     _made.clear()
     _made.update(reference.pages(ROOT))
     _made["notes.md"] = notes.page(ROOT)
-    families = sorted(uri for uri in _made if uri.startswith("operators/") and not uri.endswith("index.md"))
-    section = next(part["Operators"] for part in config.nav or () if isinstance(part, dict) and "Operators" in part)
-    section += families
+    sections = {title: part for item in config.nav or () if isinstance(item, dict) for title, part in item.items()}
+    listed = set(_named(config.nav))
+    written = sorted(p.relative_to(config.docs_dir).as_posix() for p in Path(config.docs_dir).glob("*.md"))
+    sections["Operators"] += sorted(uri for uri in _made if uri.startswith("operators/") and uri not in listed)
+    sections["Tools"] += [uri for uri in written if uri not in listed]
     return config
+
+
+def _named(nav: object) -> Iterator[str]:
+    """The pages that a navigation names."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, list | dict):
+        for part in nav if isinstance(nav, list) else nav.values():
+            yield from _named(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -28,6 +28,7 @@ _ERRORS = (
 )
 # Names of several letters, which the converter would set letter by letter, as a product of so many variables.
 _WORD = re.compile(r"\\(operatorname|mathit|mathrm)\{((?:[^{}\\]|\\_)+)\}")
+_TEXT = re.compile(r"\\text\{[^{}]*\}")  # where the converter leaves `\_` as it is
 _SET_WORD = re.compile(r"<mtext>(operatorname|mathit|mathrm):(.*?)</mtext>")
 _STYLES = {"operatorname": ' mathvariant="normal"', "mathrm": ' mathvariant="normal"', "mathit": ' class="word"'}
 
@@ -44,6 +45,7 @@ def formulas(page: str) -> str:
 @lru_cache(maxsize=4096)
 def _mathml(tex: str, display: str) -> str:
     tex = entities.unescape(tex).strip()
+    tex = _TEXT.sub(lambda m: m[0].replace(r"\_", "_"), tex)
     marked = _WORD.sub(lambda m: rf"\text{{{m[1]}:{m[2].replace(chr(92), '')}}}", tex)
     try:
         mathml: str = convert(marked, display=display)

@@ -113,6 +113,8 @@ def test_formulas_are_set_and_wrong_ones_end_the_build(module):
     typeset = module("typeset")
     made = typeset.formulas(r'<p><span class="arithmatex">\(\operatorname{my\_fn}(x) &lt; 1\)</span></p>')
     assert made.startswith("<p><span data-search-exclude><math") and ">my_fn</mi>" in made and "&#x0003C;" in made
+    assert ">not implemented: _unique<" in typeset.formulas(
+        r'<span class="arithmatex">\(\text{not implemented: \_unique}\)</span>').replace("&#x000A0;", " ")
     for wrong in (r"\nonesuch{x}", r"x^2^3", r"\frac"):
         with pytest.raises(exceptions.PluginError, match="cannot be set"):
             typeset.formulas(rf'<span class="arithmatex">\({wrong}\)</span>')

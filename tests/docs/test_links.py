@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors, links
+from gradloom.codegen.cli import COMMANDS
+from tests.docs.pages import PAGES, README, ROOT, anchors, links
 
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 # Pages that are made while the site is built; the site's own test follows the links to them.
@@ -32,6 +33,16 @@ def test_the_make_targets_that_are_named_exist(page):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(named) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_the_commands_that_are_named_exist(page):
+    named = re.findall(r"(?:`|^\$ )gradloom ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(named) <= set(COMMANDS)
+
+
+def test_the_readme_names_every_command():
+    assert all(f"| `gradloom {command}" in README.read_text(encoding="utf-8") for command in COMMANDS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
