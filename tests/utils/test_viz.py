@@ -272,7 +272,8 @@ def test_a_picture_holds_no_tensors():
 
 @pytest.mark.parametrize(("outputs", "error", "message"), [
     (3, TypeError, "not int"), ("loss", TypeError, "not str"), ([], ValueError, "no outputs"),
-    ({}, ValueError, "no outputs"), ([3], TypeError, "output 0 is of type int"), (gradloom.ones(2), ValueError, "output does not require a gradient"),
+    ({}, ValueError, "no outputs"), ([3], TypeError, "output 0 is of type int"),
+    (gradloom.ones(2), ValueError, "output does not require a gradient"),
     ({"a": gradloom.ones(2)}, ValueError, "a does not require a gradient"),
 ])  # fmt: skip
 def test_other_outputs_are_refused(outputs, error, message):
