@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,8 +16,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"gradloom/codegen": "codegen", "gradloom/generated": "generated",
+FOLDERS = {"gradloom": "src/gradloom", "gradloom/codegen": "codegen", "gradloom/generated": "generated",
            "gradloom/_stubs": "generated/stubs/gradloom-stubs/_stubs"}
+_IGNORED = shutil.ignore_patterns("__pycache__", "stubs")
 _MYPY_ERROR = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: (?P<text>.*?)(?:  \[(?P<code>[\w-]+)\])?$")
 
 Found = dict[tuple[str, int], list[tuple[str, str]]]  # (file, line) -> (code, message) of its errors
@@ -33,15 +35,11 @@ def environment(folder: Path, layout: str) -> Path:
     if layout == "editable":
         paths = [ROOT / "src", ROOT / "generated" / "stubs"]
     else:
-        package = folder / "site" / "gradloom"
-        package.mkdir(parents=True)
-        for path in (ROOT / "src" / "gradloom").iterdir():
-            (package / path.name).symlink_to(path)
         for name, source in FOLDERS.items():
-            (folder / "site" / name).symlink_to(ROOT / source)
+            shutil.copytree(ROOT / source, folder / "site" / name, ignore=_IGNORED)
         paths = [folder / "site"]
     paths.append(Path(sysconfig.get_path("purelib")))  # NumPy
-    paths += [path for pth in paths[-1].glob("base*.pth") for path in map(Path, pth.read_text().split()) if path.is_dir()]
+    paths += [Path(line) for pth in paths[-1].glob("base*.pth") for line in pth.read_text().split()]
     site = folder / "env" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (site / "paths.pth").write_text("".join(f"{path}\n" for path in paths))
     return python
@@ -62,11 +60,19 @@ def mypy(python: Path, cache: Path, *files: Path) -> Found:
 
 
 def pyright(python: Path, *files: Path) -> Found:
-    """The errors that pyright reports, with its settings as they come."""
+    """The errors that pyright reports, with its settings as they come.
+
+    The files are checked as copies beside `python`'s environment: in the checkout, pyright would look into src/ first.
+    """
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed")
-    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", python, *files],
-                          capture_output=True, text=True, timeout=300, cwd=files[0].parent)
+    folder = python.parents[2] / "programs"
+    copies = {str(folder / file.name): str(file) for file in files}
+    folder.mkdir(exist_ok=True)
+    for copy, file in copies.items():
+        shutil.copy(file, copy)
+    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", python, *copies],
+                          capture_output=True, text=True, timeout=300, cwd=folder)
     try:
         report = json.loads(done.stdout[done.stdout.index("{"):])
     except ValueError:
@@ -75,5 +81,5 @@ def pyright(python: Path, *files: Path) -> Found:
     for entry in report["generalDiagnostics"]:
         if entry["severity"] == "error":
             line = entry["range"]["start"]["line"] + 1
-            found[entry["file"], line].append((entry.get("rule", ""), entry["message"]))
+            found[copies.get(entry["file"], entry["file"]), line].append((entry.get("rule", ""), entry["message"]))
     return found

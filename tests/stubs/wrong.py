@@ -33,8 +33,8 @@ def names(x: Tensor) -> None:
     torch.linalg.nrm(x)  # E: attr-defined | reportAttributeAccessIssue
     nn.Liner(2, 3)  # E: attr-defined | reportAttributeAccessIssue
     torch.optim.SDG([x])  # E: attr-defined | reportAttributeAccessIssue
-    torch.max(x, 0).vals  # E: attr-defined | reportAttributeAccessIssue
-    torch.float31  # E: attr-defined | reportAttributeAccessIssue
+    print(torch.max(x, 0).vals)  # E: attr-defined | reportAttributeAccessIssue
+    print(torch.float31)  # E: attr-defined | reportAttributeAccessIssue
 
 
 def arguments(x: Tensor, text: str) -> None:
@@ -65,7 +65,7 @@ def operators(x: Tensor) -> None:
     x @ 2  # E: operator | reportOperatorIssue
     x["a"]  # E: index | reportArgumentType
     x[0] = "a"  # E: assignment | reportArgumentType
-    x < [1]  # E: operator | reportOperatorIssue
+    print(x < [1])  # E: operator | reportOperatorIssue
 
 
 def modules(net: Net, x: Tensor) -> None:
