@@ -182,9 +182,14 @@ class _Entry:
         self.tensors = frozenset(self.names[t].name for t in tensors) | {
             self.names[o.name].name for o in info.outputs}
 
-    def read(self, source: str, more: Mapping[str, Expr]) -> Expr:
-        """Raises Unreadable."""
-        return self.reader(more).read(ast.parse(source.strip(), mode="eval").body)
+    def readable(self, source: str, more: Mapping[str, Expr]) -> Expr:
+        """A formula as mathematics; where it says what mathematics has no sign for, as it stands in the file."""
+        before = len(self.calls)
+        try:
+            return self.reader(more).read(ast.parse(source.strip(), mode="eval").body)
+        except Unreadable:
+            del self.calls[before:]
+            return Expr("word", name=" ".join(source.split()))
 
     def reader(self, more: Mapping[str, Expr]) -> Reader:
         return Reader({**self.names, **more}, self.notation.helpers, None, self.tensors, self.calls)
@@ -219,7 +224,7 @@ class _Entry:
         if d.not_implemented is not None:
             return [self.equation((n,), left, f"not implemented: {d.not_implemented}")
                     for n, left in zip(d.inputs, lefts, strict=True)]
-        return self.split(d.inputs, lefts, self.read(d.source, self.gradients()))
+        return self.split(d.inputs, lefts, self.readable(d.source, self.gradients()))
 
     def split(self, of: tuple[str, ...], lefts: list[Expr], right: Expr) -> list[Equation]:
         """One equation for each side of a tuple, where that can be seen."""
@@ -239,18 +244,22 @@ class _Entry:
         if f.kind == "auto_element_wise":
             source = self.info.derivatives[0]
             name = source.inputs[0]
-            right = self.read(source.source, {"grad": tangents[f"{name}_t"]})
+            right = self.readable(source.source, {"grad": tangents[f"{name}_t"]})
             # A formula without a conjugate has a slope that is real: it is the same in both directions.
             if has(right, "conj", "adjoint") or _hides(right):
-                right = conj(self.read(source.source, {"grad": conj(tangents[f"{name}_t"])}))
+                right = conj(self.readable(source.source, {"grad": conj(tangents[f"{name}_t"])}))
         elif f.kind == "auto_linear":
             of_tangents = [Expr("tangent", (self.names[a.python_name],)) if self.info.input(a.python_name)
                            else self.names[a.python_name] for a in self.info.schema.inputs
                            if not (a.kwarg_only and a.default is not None)]
-            right = self.reader({}).function(self.info.schema.name.base, of_tangents, {})
+            name = self.info.schema.name.base
+            try:
+                right = self.reader({}).function(name, of_tangents, {})
+            except Unreadable:
+                right = Expr("call", tuple(of_tangents), name)
         else:
             primals = {f"{name}_p": self.names[name] for name in self.names}
-            right = self.read(f.source, tangents | primals)
+            right = self.readable(f.source, tangents | primals)
         return self.split(f.outputs, lefts, right)
 
 

@@ -34,10 +34,11 @@ class MathML(Style):
         return "<mo>,</mo>".join([self.write(a) for a in items])
 
     def _call(self, e: Expr) -> str:
-        form, latex = self.form(e), self.forms.get(e.name)
-        if latex is not None and latex.latex == r"\sqrt{{0}}":
+        form, both = self.form(e), self.forms.get(e.name)
+        latex = both.latex if both is not None and len(e.args) == 1 else ""
+        if latex == r"\sqrt{{0}}":
             return f"<msqrt>{self.write(e.args[0])}</msqrt>"
-        if latex is not None and latex.latex == "e^{{0}}":
+        if latex == "e^{{0}}":
             return f"<msup><mi>e</mi><mrow>{self.write(e.args[0])}</mrow></msup>"
         if form is None or not _PLACES.search(form):
             name = self.function(form or e.name.rstrip("_"))
@@ -45,7 +46,7 @@ class MathML(Style):
         parts = []
         for part in _PLACES.split(form):
             if _PLACES.fullmatch(part):
-                argument = e.args[int(part[1])]
+                argument = self.given(e, part[1])
                 parts.append(self.at_least(argument, POWER) if part.endswith("!}") else self.write(argument))
             elif part:
                 parts.append(f"<mtext>{html.escape(part)}</mtext>" if " " in part else f"<mo>{html.escape(part)}</mo>")

@@ -37,6 +37,8 @@ from .notation_write import Form
 from .source_functions import Functions
 
 LONGEST = 40  # expressions in what a helper returns, else it stays a call
+LARGEST = 400  # expressions in what anything is replaced by: what is written out may occur more than once in it
+MOST_STEPS = 500  # statements that are read for one formula, over all branches of all helpers
 MAX_DEPTH = 12  # calls within calls
 MASK = "grad_input_mask"
 _SHAPES = ("dim", "numel")
@@ -123,6 +125,7 @@ class Reader:
     tensors: frozenset[str] = frozenset()
     calls: list[str] = field(default_factory=list)
     depth: int = 0
+    steps: list[int] = field(default_factory=lambda: [0])
 
     def read(self, node: ast.AST) -> Expr:
         """Raises Unreadable for what is not an expression of mathematics."""
@@ -134,7 +137,7 @@ class Reader:
     def inside(self, names: Mapping[str, Expr], module: str | None) -> Reader:
         if self.depth > MAX_DEPTH:
             raise Unreadable("calls within calls")
-        return Reader(names, self.helpers, module, self.tensors, self.calls, self.depth + 1)
+        return Reader(names, self.helpers, module, self.tensors, self.calls, self.depth + 1, self.steps)
 
     # Leaves
 
@@ -297,7 +300,8 @@ class Reader:
         for rewrite in table().rewrites.get(name, ()):
             found = rewrite.match(args, keywords)
             if found is not None:
-                return self.inside(found, None).read(rewrite.body)
+                made = self.inside(found, None).read(rewrite.body)
+                return made if made.size <= LARGEST else _call(name, args, keywords)
         if is_name and self.helpers is not None:
             helper = self.helpers.find(name, self.module)
             if helper is not None:
@@ -310,7 +314,7 @@ class Reader:
         try:
             inner = self.inside(_bound(function, args, keywords), module)
             made = inner.body(function.body)
-            if not is_awkward(made) and made.size <= max(LONGEST, 3 * sum([a.size for a in args])):
+            if not is_awkward(made) and made.size <= min(max(LONGEST, 3 * sum([a.size for a in args])), LARGEST):
                 return made
         except Unreadable:
             pass
@@ -323,9 +327,12 @@ class Reader:
     def body(self, statements: list[ast.stmt]) -> Expr:
         """What a sequence of statements returns."""
         names = dict(self.names)
-        reader = Reader(names, self.helpers, self.module, self.tensors, self.calls, self.depth)
+        reader = Reader(names, self.helpers, self.module, self.tensors, self.calls, self.depth, self.steps)
         for position, statement in enumerate(statements):
             rest = statements[position + 1:]
+            self.steps[0] += 1
+            if self.steps[0] > MOST_STEPS:
+                raise Unreadable("too long")
             if isinstance(statement, ast.Return) and statement.value is not None:
                 return reader.read(statement.value)
             if isinstance(statement, ast.If):
@@ -342,6 +349,8 @@ class Reader:
         raise Unreadable("no return")
 
     def assign(self, target: ast.expr, value: Expr, names: dict[str, Expr]) -> None:
+        if value.size > LARGEST:
+            raise Unreadable("too large")
         if isinstance(target, ast.Name):
             names[target.id] = value
         elif isinstance(target, ast.Tuple) and value.kind == "tuple" and len(value.args) == len(target.elts):

@@ -31,7 +31,9 @@ SIGNS = {"!=": ("≠", r"\ne"), "<": ("<", "<"), "<=": ("≤", r"\le"), ">": (">
           "=": ("=", "="), "in": ("∈", r"\in"), "not in": ("∉", r"\notin")}
 _PLACE = re.compile(r"\{(\d)(!?)\}")
 _LAST_PLACE = re.compile(r"\{\d!?\}$")
-_PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})
+_PLAIN_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&$"})  # what names may have in them
+_TEXT_SPECIAL = str.maketrans({c: f"\\{c}" for c in "_#%&${}"} | {
+    "\\": r"\textbackslash ", "^": r"\^{}", "~": r"\~{}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,11 @@ class Style:
         if e.kind != "call":
             return None
         found = self.forms.get(f"{e.name}({len(e.args)})") or self.forms.get(e.name)
-        return getattr(found, self.field) if found is not None else None
+        if found is None:
+            return None
+        form: str = getattr(found, self.field)
+        places = {match[1] for match in _PLACE.finditer(form)}
+        return form if not places or len(places) == len(e.args) else None
 
     def bracketed(self, text: str) -> str:
         return f"({text})"
@@ -103,10 +109,16 @@ class Style:
             return f"{form}{self.bracketed(self.arguments(e.args))}"
 
         def place(match: re.Match[str]) -> str:
-            argument = e.args[int(match[1])]
+            argument = self.given(e, match[1])
             return self.at_least(argument, POWER) if match[2] else self.write(argument)
 
         return _PLACE.sub(place, form)
+
+    @staticmethod
+    def given(e: Expr, number: str) -> Expr:
+        """An argument of a call, by the number that a template has for it."""
+        argument = e.args[int(number)]
+        return argument.args[0] if argument.kind == "keyword" else argument
 
     def function(self, name: str) -> str:
         raise NotImplementedError
@@ -259,7 +271,7 @@ class Latex(Style):
         return rf"\left({text}\right)" if tall else f"({text})"
 
     def _word(self, e: Expr) -> str:
-        return rf"\text{{{e.name.translate(_PLAIN_SPECIAL)}}}"
+        return rf"\text{{{e.name.translate(_TEXT_SPECIAL)}}}"
 
     def _undefined(self, e: Expr) -> str:
         return r"\text{None}"

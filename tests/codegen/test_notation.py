@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+import xml.dom.minidom
 from functools import cache
 from pathlib import Path
 
@@ -180,6 +181,99 @@ def test_text_is_tidied_as_a_person_would(formula, expected):
 def test_latex(formula, expected):
     names = {"alpha": Expr("symbol", name="alpha"), "tensor1": Expr("symbol", name="tensor1")}
     assert latex_of(formula, **names) == expected
+
+
+# --- whatever a formula says ---------------------------------------------------------------------------------------
+
+
+OPERATORS = """
+- func: foo(Tensor self, Tensor other, Tensor[] tensors, int dim=0, Scalar? weight=None) -> (Tensor, Tensor)
+  kernel: self, other
+- func: where.self(Tensor condition, Tensor self, Tensor other) -> Tensor
+  kernel: xp.where(condition, self, other)
+- func: lerp(Tensor self, Tensor end, Scalar weight) -> Tensor
+  variants: function, method
+  kernel: self + weight * (end - self)
+- func: sum(Tensor self, int? dim=None) -> Tensor
+  variants: function, method
+  kernel: xp.sum(self)
+- func: conj(Tensor self) -> Tensor
+  variants: function, method
+  kernel: xp.conj(self)
+"""
+HELPERS = {
+    "straight": "    y = grad * 2\n    return y + 1",
+    "loops": "    for _ in range(3):\n        grad = grad * 2\n    return grad",
+    "doubles": "".join(["    grad = grad * grad + grad\n"] * 60) + "    return grad",
+    "branches": "".join([f"    if grad > {i}:\n        grad = grad + {i}\n" for i in range(40)]) + "    return grad",
+    "itself": "    return itself(grad)",
+    "nothing": "    return None",
+    "raises": "    raise ValueError(grad)",
+    "imports": "    import math\n    return grad * math.pi",
+    "unpacks": "    a, b = grad, 2\n    return a * b",
+    "unknown": "    return grad @ elsewhere",
+    "inner": "    def f(x):\n        return x\n    return f(grad)",
+}
+
+
+def equations_of(tmp_path, formula, forward="auto_linear"):
+    """The equations of a small operator with a formula of one's own."""
+    package = tmp_path / "src" / "gradloom"
+    for room in ("kernels", "composite", "formulas"):
+        (package / room).mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join(f'def {name}(grad):\n    """What {name} does."""\n{body}\n' for name, body in HELPERS.items())
+    (package / "formulas" / "elementwise.py").write_text(text)
+    (tmp_path / "native_functions.yaml").write_text(OPERATORS)
+    entry = OPERATORS.splitlines()[1].removeprefix("- func: ")
+    lines = [f"- name: {entry}", f"  self: '{formula.replace(chr(39), chr(39) * 2)}'"]
+    (tmp_path / "derivatives.yaml").write_text("\n".join(lines) + "\n")
+    functions = native_functions.load(tmp_path / "native_functions.yaml", package=package)
+    found = derivatives.load(tmp_path / "derivatives.yaml", functions, package=package)
+    return Notation(package / "formulas").of(found["foo"])
+
+
+@pytest.mark.parametrize(("formula", "expected"), [
+    ("grads[0] + grads[1]", "g₀ + g₁"),
+    ("straight(grads[0])", "2 · g₀ + 1"),
+    ("unpacks(grads[0])", "2 · g₀"),
+    ("loops(grads[0])", "loops(g₀)"),
+    ("doubles(grads[0])", "doubles(g₀)"),
+    ("branches(grads[0])", "branches(g₀)"),
+    ("itself(grads[0])", "itself(g₀)"),
+    ("nothing(grads[0])", "None"),
+    ("raises(grads[0])", "raises(g₀)"),
+    ("imports(grads[0])", "imports(g₀)"),
+    ("unknown(grads[0])", "unknown(g₀)"),
+    ("inner(grads[0])", "inner(g₀)"),
+    ("grads[0] << 2", "grads[0] << 2"),
+    ("~grads[0]", "not g₀"),
+    ("where(self > 0 if dim else self < 0, grads[0], 0)", "g₀ if (x > 0 if dim, else x < 0), else 0"),
+    ("[t * u for t, u in zip(tensors, tensors)][0] * grads[0]",
+     "[t * u for t, u in zip(tensors, tensors)][0] * grads[0]"),
+    ("[t for t in tensors if t is not None][0] + grads[0]", "[t for t in tensors if t is not None][0] + grads[0]"),
+    ("grads[0] * tensors[dim] ** -len(tensors)", "g₀ · tensors[dim]^(−len(tensors))"),
+    ("grads[0] if weight is None else grads[0] * weight.conj()", "g₀ if weight = None, else g₀ · weight*"),
+    ("grads[0] * (1, 2)[0] * self.shape[0] ** 0.5", "g₀ · shape(x)[0]^0.5"),
+    ("sum(sum(), dim=sum()) * grads[0]", "Σ_sum() sum() · g₀"),
+])
+def test_every_formula_of_the_language_is_written_somehow(formula, expected, tmp_path):
+    equation, = equations_of(tmp_path, formula).backward
+    assert equation.text == f"∂L/∂x = {expected}"
+    assert_is_latex(equation.latex)
+    xml.dom.minidom.parseString(equation.mathml)
+
+
+def test_formulas_that_grow_when_they_are_written_out_are_not(tmp_path):
+    nested = "grads[0]"
+    for _ in range(25):
+        nested = f"lerp({nested}, self, 2)"
+    equation, = equations_of(tmp_path, nested).backward
+    assert len(equation.text) < 5_000
+
+
+def test_strings_and_signs_are_escaped(tmp_path):
+    equation, = equations_of(tmp_path, r"grads[0] << len('a_b%$#&{}~^\\')").backward
+    assert_is_latex(equation.latex)
 
 
 # --- that it is true ---------------------------------------------------------------------------------------------
