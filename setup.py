@@ -7,16 +7,23 @@ A folder with an `__init__.py` under one of the three is packaged without being 
 files live once, at the top of the checkout: an editable install reads them there, and a wheel carries a copy
 in gradloom/_spec/.
 
+The same sources give the same wheel and the same sdist, byte for byte: times are SOURCE_DATE_EPOCH or a fixed one,
+modes and owners those of nobody in particular.
+
 An editable install is found by an import hook, which type checkers do not follow. It therefore comes with a .pth file
 that names two folders: src, and generated/stubs, whose gradloom-stubs is a partial stub package (PEP 561).
 """
 
+import gzip
+import os
+import tarfile
 from compileall import compile_dir
 from pathlib import Path
 
 import setuptools
 from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 STUBS = "generated/stubs"
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated",
@@ -26,6 +33,9 @@ SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
 # pip brings the right setuptools itself, except under --no-build-isolation, where an old one fails obscurely.
 if tuple(map(int, setuptools.__version__.split(".")[:2])) < (70, 1):
     raise SystemExit("gradloom is built by setuptools 70.1 or newer: pip install --upgrade setuptools")
+
+EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600"))  # the first of January 2026, in UTC
+os.umask(0o022)
 
 
 def packages() -> list[str]:
@@ -48,6 +58,28 @@ class BuildWithSpecification(build_py):
         self.mkpath(str(target))
         for name in SPECIFICATION:
             self.copy_file(name, str(target / name))
+        for path in Path(self.build_lib).rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-setup(packages=packages(), package_dir=FOLDERS, cmdclass={"build_py": BuildWithSpecification})
+class ReproducibleSdist(sdist):
+    def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None) -> str:
+        if format != "gztar":
+            raise SystemExit(f"an sdist of gradloom is a .tar.gz, not {format}")
+        path = Path(f"{base_name}.tar.gz")
+        top = Path(root_dir or ".", base_dir or ".")
+        names = sorted(p for p in top.rglob("*") if p.is_file())
+        with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=EPOCH) as packed:
+            with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for name in names:
+                    entry = tarfile.TarInfo(name.relative_to(root_dir or ".").as_posix())
+                    entry.size, entry.mtime, entry.mode = name.stat().st_size, EPOCH, 0o644
+                    with open(name, "rb") as source:
+                        archive.addfile(entry, source)
+        return str(path)
+
+
+setup(
+    packages=packages(), package_dir=FOLDERS,
+    cmdclass={"build_py": BuildWithSpecification, "sdist": ReproducibleSdist},
+)

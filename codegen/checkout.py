@@ -35,7 +35,8 @@ def find_root(given: Path | None) -> Path:
     source = Path(__file__).resolve().parent.parent
     if all((source / f).exists() for f in FILES):
         return source
-    raise UsageError("there is no gradloom checkout here: change to one, or name it with --root DIR")
+    raise UsageError("there is no gradloom checkout here: change to one, or name it with --root DIR; "
+                     "`gradloom new NAME` starts a package of operators of your own")
 
 
 def find_target(given: Path | None) -> Target:

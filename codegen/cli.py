@@ -7,8 +7,10 @@ code: 0 fine, 1 an error in the YAML or a finding, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
+from typing import Any
 
 from .checkout import UsageError
 from .errors import SpecError
@@ -23,10 +25,12 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a finding, 2 wrong usage)."""
+    """Run the command; returns the exit code (0 fine, 1 an error in the YAML or a finding, 2 wrong usage,
+    130 interrupted)."""
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="gradloom", description="Generate gradloom's operators, and those of "
                                                                   "packages, from their YAML files.")
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=text)
@@ -44,6 +48,26 @@ def main(argv: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"gradloom: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read the output has seen enough: `gradloom explain mul | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
-        print(f"gradloom: {error.filename or ''}: {error.strerror}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"gradloom: {where}{error.strerror or error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: list[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"gradloom {version('gradloom')}")
+        parser.exit()

@@ -45,7 +45,7 @@ def parse_expression(text: Text) -> tuple[ast.expr, int]:
             tree = ast.parse(code, mode="eval").body
     except SyntaxError as error:
         raise _syntax_error(text, code, lead, error) from None
-    except (RecursionError, MemoryError, ValueError):
+    except (RecursionError, MemoryError, SystemError, ValueError):  # as the parser of Python 3.11 may give up
         tree = None
     if tree is None or _is_deep(tree):
         raise text.error(

@@ -112,7 +112,7 @@ def parse(text: str) -> Formula:
             tree = ast.parse(line.strip(), mode="eval").body
     except SyntaxError as error:
         raise _from_syntax_error(line, shift, error) from None
-    except (MemoryError, RecursionError, ValueError):
+    except (MemoryError, RecursionError, SystemError, ValueError):  # the parser of Python 3.11 gives up in any way
         raise _too_deep(line) from None
     formula = Formula(line, tree, shift)
     _check_nodes(formula)

@@ -253,7 +253,7 @@ def default_value(text: str) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape in a string
             value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError, SystemError):
         hint = "write a number, a string in quotes, a list of them, or a name such as `None`"
         raise SchemaError(f"`{shorten(text)}` is not a default value", hint=hint, subject=("default", 0)) from None
     for item in value if isinstance(value, list) else [value]:

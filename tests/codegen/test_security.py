@@ -377,3 +377,19 @@ def test_nothing_of_the_kernels_is_imported(generate):
     native = "- func: f(Tensor self, Tensor other) -> Tensor\n  kernel: elementwise.mul\n"
     assert isinstance(generate(NATIVE + native), dict)
     assert not {name for name in set(sys.modules) - before if "kernels" in name}
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError, SystemError, ValueError])
+def test_whatever_pythons_parser_gives_up_with(error, generate, monkeypatch):
+    """Python 3.11 raises a SystemError when memory is collected while it reads a deeply nested expression."""
+
+    def give_up(text, *args, **kwargs):
+        if "deep" in text:
+            raise error("too much")
+        return parse(text, *args, **kwargs)
+
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", give_up)
+    assert "nested too deeply" in generate(NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: -deep\n")
+    native = NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: elementwise.mul\n"
+    assert "nested too deeply" in generate(native, "- name: f(Tensor deep) -> Tensor\n  deep: grad * deep\n")

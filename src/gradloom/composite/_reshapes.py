@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import _operators as ops
 from ..device import contiguous_format
 from ..kernels._dims import infer_size, wrap_dim
+from ..kernels._views import reshape_view
 
 
 def reshape(self, shape):
@@ -14,7 +15,7 @@ def reshape(self, shape):
         return ops.view(self, shape)
     shape = infer_size(shape, array.size)
     try:
-        seen = array.reshape(shape, copy=False)
+        seen = reshape_view(array, shape)
     except ValueError:
         return ops._unsafe_view(ops.clone(self, memory_format=contiguous_format), shape)
     return ops._reshape_alias(self, shape, tuple([s // seen.itemsize for s in seen.strides]))

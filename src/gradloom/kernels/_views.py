@@ -11,6 +11,25 @@ from ._dims import infer_size, wrap_dim, wrap_dims
 _every, _slice = slice(None), slice
 
 
+def reshape_view(array, shape):
+    """A view of another shape. Raises ValueError if there is none."""
+    return array.reshape(shape, copy=False)
+
+
+def _reshape_view_of_2_0(array, shape):
+    """The same with NumPy 2.0, whose reshape always copies where it must."""
+    seen = array.view()
+    try:
+        seen.shape = shape
+    except AttributeError:
+        raise ValueError("the elements cannot be seen in that shape") from None
+    return seen
+
+
+if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+    reshape_view = _reshape_view_of_2_0
+
+
 def view(self, size):
     """A view of another shape; one size may be -1.
 
@@ -20,7 +39,7 @@ def view(self, size):
     if size and min(size) < 0:
         size = infer_size(size, self.size)
     try:
-        return self.reshape(size, copy=False)
+        return reshape_view(self, size)
     except ValueError:
         infer_size(size, self.size)
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
@@ -158,7 +177,7 @@ def unsqueeze(self, dim):
     shape = self.shape
     if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the stride before it
         return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
-    return self.reshape((*shape[:dim], 1, *shape[dim:]), copy=False)
+    return reshape_view(self, (*shape[:dim], 1, *shape[dim:]))
 
 
 def _restrided(array, shape, byte_strides):
