@@ -240,7 +240,7 @@ def _describe(name: str, group: list[tuple[FunctionSchema, frozenset[str], str]]
     return Operator(
         name=name,
         namespace=next((module for _, _, module in group if module and module != "nn"), ""),
-        is_function=any("function" in variants and s.kind == "functional" for s, variants, _ in group),
+        is_function=any({"function", "internal"} & variants and s.kind == "functional" for s, variants, _ in group),
         is_method=any("method" in variants for _, variants, _ in group),
         returns=kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN,
         arguments=frozenset(a.name for s, _, _ in group for a in s.arguments),

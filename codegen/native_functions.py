@@ -36,7 +36,7 @@ class NativeFunction:
 
     text            the `func:` value, for errors about the operator
     schema          the operator
-    variants        'function', 'method'
+    variants        'function', 'method', 'internal'
     kernel          what computes it; None for a composite
     composite       'family.function' in src/gradloom/composite/, None for an operator with a kernel
     derived         the variants that `autogen:` asks for

@@ -21,7 +21,7 @@ class Key:
     required: bool = False
 
 
-VARIANTS = ("function", "method")
+VARIANTS = ("function", "method", "internal")
 
 PYTHON_MODULES = ("nn", "linalg", "fft", "special")
 
@@ -44,7 +44,7 @@ KEYS = {
     "func": Key("text", "the schema", required=True),
     "kernel": Key("text", "what computes it: `family.function` or an array expression"),
     "composite": Key("text", "instead of a kernel: `family.function` in composite/, made of other operators"),
-    "variants": Key("words", "`function`, `method` or both; a function by default", VARIANTS),
+    "variants": Key("words", "`function`, `method` or both, or `internal`; a function by default", VARIANTS),
     "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),
     "tags": Key("words", "what analysis and tests may rely on", TAGS),
     "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),

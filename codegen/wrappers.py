@@ -754,7 +754,7 @@ def make_wrappers(joined: DifferentiableFunction, is_single: bool, taken: Collec
     name = schema.name.name
     first_is_self = bool(schema.arguments) and schema.arguments[0].name == "self"
     is_copy = joined.variant is not None and joined.variant.kind == "copy"
-    renames = first_is_self and (is_copy or "function" in native.variants)
+    renames = first_is_self and (is_copy or native.variants != ("method",))
     parameters = tuple(
         Parameter(a, "input" if a.name == "self" and renames else a.python_name, a.name in native.accepts_number)
         for a in schema.inputs

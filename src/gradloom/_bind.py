@@ -48,11 +48,7 @@ def bind() -> dict:
     conversions.bind(Tensor)
     indexing.bind(Tensor)
     bind_python_operators(namespaces.GUARDS)
-    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS if name not in _INTERNAL}
-
-
-# Operators that PyTorch keeps out of its main namespace, because Python has other ways of saying them.
-_INTERNAL = ("alias", "index", "slice")
+    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
 
 # Attribute of tensors -> the operator that computes it.

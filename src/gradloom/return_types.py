@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from operator import itemgetter as _itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def result_class(name: str, fields: tuple) -> type:
     found = globals().get(name)
     if found is not None and getattr(found, "_fields", None) == fields:
         return found
-    members = {f: property(itemgetter(i)) for i, f in enumerate(fields)}
+    members = {f: property(_itemgetter(i)) for i, f in enumerate(fields)}
     made = type(name, (NamedResult,), {"__slots__": (), "_fields": fields, **members})
     globals()[name] = made
     return made

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ._stubs.special import *  # noqa: F403
 else:
     from . import _operators
-    from .generated.namespaces import MODULES
+    from .generated.namespaces import MODULES as _MODULES
 
     globals().update(
-        {name: getattr(_operators, operator) for name, operator in MODULES.get("special", {}).items()}
+        {name: getattr(_operators, operator) for name, operator in _MODULES.get("special", {}).items()}
     )

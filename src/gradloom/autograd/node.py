@@ -62,6 +62,8 @@ class Node:
     """Base of all nodes of the backward graph."""
 
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
+    next_edges: tuple[Any, ...]
+    input_metadata: tuple[Any, ...]
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
 
