@@ -9,9 +9,9 @@ from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .anomaly_mode import remember
 from .edge import gradient_edge
-from .node import NO_EDGE, Error, Node, bump_version, next_sequence_nr
-from .saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
-from .views import CUSTOM_FUNCTION, DEFAULT, MULTI_OUTPUT, forbidden_view_message, make_view, rebase_history
+from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
+from .node import NO_EDGE, Error, Node, next_sequence_nr
+from .saved_variable import FREED_MESSAGE, raw_saved, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     _Result = TypeVar("_Result")
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -42,8 +42,8 @@ class FunctionCtx:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, _operators.Tensor) or tensor is None):
-                raise TypeError("save_for_forward expects all arguments to be tensors; you should save non-tensors as "
-                                "attributes on ctx.")
+                raise AssertionError("save_for_forward expects all arguments to be tensors; you should save "
+                                     f"non-tensors as attributes on ctx. Got {type(tensor).__name__}")
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
@@ -56,18 +56,21 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether undefined gradients reach backward as zeros (the default) or as None."""
-        self.materialize_grads = value
+        if not isinstance(value, int):  # of which bool is one
+            raise TypeError("set_materialize_grads received an invalid combination of arguments - got "
+                            f"({type(value).__name__}), but expected (bool)")
+        self.materialize_grads = bool(value)
 
 
-class _FunctionMeta(type):
+class FunctionMeta(type):
     """Gives every Function class its node class, `<Name>Backward`."""
 
     def __init__(cls, name, bases, namespace):
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (_CustomNode,), {"_function": cls})
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
 
 
-class _CustomNode(FunctionCtx, Node):
+class BackwardCFunction(FunctionCtx, Node):
     """The node of a custom function; also the `ctx` that its methods receive."""
 
     _function = None
@@ -85,12 +88,14 @@ class _CustomNode(FunctionCtx, Node):
     def saved_tensors(self):
         if self._released:
             raise RuntimeError(FREED_MESSAGE)
-        if not self._saved and self.saved_for_forward:
+        if self.saved_for_forward:  # only until `apply` returns
             return self.saved_for_forward
         return tuple([unpack(s, self) for s in self._saved])
 
     @property
     def saved_variables(self):
+        import warnings
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
     @property
@@ -105,9 +110,6 @@ class _CustomNode(FunctionCtx, Node):
 
     def __getattr__(self, name):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-
-    def __reduce__(self):
-        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def apply(self, grads):
         function = self._function
@@ -137,13 +139,25 @@ class _CustomNode(FunctionCtx, Node):
         for i, (grad, tensor) in enumerate(zip(found, is_tensor, strict=True)):
             if not tensor:
                 if grad is not None:
-                    raise RuntimeError(f"function {self.name()} returned a gradient different from None at position "
+                    raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                        f"{i + 1}, but the corresponding forward input was not a Variable")
                 continue
-            if grad is not None and not isinstance(grad, _operators.Tensor):
-                raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
+            if grad is not None:
+                if not isinstance(grad, _operators.Tensor):
+                    raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
+                if grad._array.dtype.kind == "c":
+                    self._refuse_complex(grad, i, len(out))
             out.append(grad)
         return tuple(out)
+
+    def _refuse_complex(self, grad, position: int, edge: int):
+        """Operators' formulas may leave it to the engine to take the real part; a user's backward must mean it."""
+        following, nr = self.next_edges[edge]
+        if following is not None and following.input_metadata[2 * nr + 1].kind != "c":
+            raise RuntimeError(f"function {self.name()} returned a complex gradient ({grad.dtype}) at position "
+                               f"{position + 1}, where the input of forward is real. Return its real part. (Expected "
+                               "isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be "
+                               "true, but got false.)")
 
 
 def _zeros(metadata, index):
@@ -153,7 +167,7 @@ def _zeros(metadata, index):
     return None if shape is None else _operators.wrap(np.zeros(shape, metadata[2 * index + 1]))
 
 
-class Function(metaclass=_FunctionMeta):
+class Function(metaclass=FunctionMeta):
     """Base class for custom functions: define the static methods forward and backward, call `apply`.
 
     forward(ctx, *args) computes the result (or forward(*args) together with setup_context(ctx, inputs, output)).
@@ -165,7 +179,7 @@ class Function(metaclass=_FunctionMeta):
 
     def __init__(self, *args, **kwargs):
         import warnings
-        warnings.warn(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all "
+        warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all "
                       "static, so you should invoke them on the class itself. Instantiating an autograd function will "
                       "raise an error in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
 
@@ -203,22 +217,23 @@ class Function(metaclass=_FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call forward and record it."""
         separate = cls.setup_context is not Function.setup_context
-        if kwargs and not separate:
-            raise TypeError("apply() takes no keyword arguments")
-        args = _bind(cls.forward, args, kwargs) if separate else args
+        if separate or kwargs:
+            args = _bind(cls.forward, args, kwargs, separate)
         Tensor = _operators.Tensor
         is_tensor = tuple([isinstance(a, Tensor) for a in args])
         tensors = [a for a, t in zip(args, is_tensor, strict=True) if t]
         edges = tuple([t._edge or gradient_edge(t) for t in tensors])
         flags = state.flags
-        records = not flags & GRAD_OFF and any(e is not NO_EDGE for e in edges)
+        requires_grad = any(e is not NO_EDGE for e in edges)
+        records = requires_grad and not flags & GRAD_OFF
         ctx = object.__new__(cls._backward_cls)
-        ctx.next_edges, ctx.sequence_nr, ctx.input_metadata, ctx.hooks = edges, next_sequence_nr(), (), None
+        ctx.next_edges, ctx.sequence_nr, ctx.input_metadata, ctx.hooks = (), next_sequence_nr(), (), None
+        if records:
+            ctx.next_edges = edges
         ctx._is_tensor = is_tensor
         if flags & ANOMALY:
             remember(ctx)
-        ctx.needs_input_grad = _needs(is_tensor, edges)
-        versions = [t._vc[0] if t._vc else 0 for t in tensors]
+        ctx.needs_input_grad = _needs(is_tensor, edges) if requires_grad else (False,) * len(args)
         state.flags = (flags | GRAD_OFF) & ~FORWARD_AD
         try:
             if separate:
@@ -229,131 +244,40 @@ class Function(metaclass=_FunctionMeta):
         finally:
             state.flags = flags
         outputs = output if isinstance(output, tuple) else (output,)
-        wrapped = _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records)
-        if records:
-            _save(ctx, wrapped)
+        wrapped = wrap_outputs(ctx, tensors, outputs, records)
+        if records and ctx.to_save:
+            save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
-            _propagate_tangents(cls, ctx, args, is_tensor, wrapped)
-        if not separate and not isinstance(output, tuple):
-            return wrapped[0]
+            propagate_tangents(cls, ctx, args, is_tensor, wrapped)
+        ctx.saved_for_forward = ()
         return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
-def _bind(forward, args, kwargs):
+class InplaceFunction(Function):
+    """A Function whose instances know whether they write in place; kept for code written for PyTorch.
+
+    Args:
+        inplace: what `self.inplace` says.
+    """
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
+
+
+def _bind(forward, args, kwargs, separate: bool) -> tuple:
+    """All arguments of a call by position, with the defaults."""
     import inspect
 
-    bound = inspect.signature(forward).bind(*args, **kwargs)
+    ctx = () if separate else (None,)
+    bound = inspect.signature(forward).bind(*ctx, *args, **kwargs)
     bound.apply_defaults()
-    return bound.args
+    return bound.args[len(ctx):]
 
 
 def _needs(is_tensor, edges):
     following = iter(edges)
     return tuple([t and next(following) is not NO_EDGE for t in is_tensor])
-
-
-def _wrap_outputs(ctx, cls, args, tensors, versions, outputs, records):
-    """Results with the node as their history; inputs that come back unchanged as views of themselves."""
-    Tensor = _operators.Tensor
-    dirty = {id(t) for t in ctx.dirty_tensors}
-    unmarked = {id(t) for t in ctx.non_differentiable}
-    inputs = {id(t) for t in tensors}
-    for tensor in ctx.dirty_tensors:
-        if not any(tensor is o for o in outputs):
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
-        if records:
-            _check_dirty(tensor, len(outputs))
-    wrapped = []
-    for nr, out in enumerate(outputs):
-        if not isinstance(out, Tensor):
-            if out is None or not isinstance(out, Tensor):
-                ctx.input_metadata = (*ctx.input_metadata, None, None)
-            wrapped.append(out)
-            continue
-        array = out._array
-        ctx.input_metadata = (*ctx.input_metadata, array.shape, array.dtype)
-        differentiable = records and id(out) not in unmarked and array.dtype.kind in "fcV"
-        if id(out) in dirty:
-            bump_version(out)
-            if records:
-                metadata = ctx.input_metadata
-                rebase_history(out, ctx)
-                ctx.input_metadata = metadata
-            wrapped.append(out if differentiable or not out.requires_grad else out._detached_alias())
-        elif id(out) in inputs and not differentiable and out.requires_grad:
-            wrapped.append(out._detached_alias())
-        elif id(out) in inputs:
-            alias = Tensor._make_subclass(type(out), out)
-            wrapped.append(make_view(alias, out, (ctx, nr) if differentiable else NO_EDGE, state.flags,
-                                     CUSTOM_FUNCTION))
-        else:
-            if out._view is not None:
-                out._view.creation = CUSTOM_FUNCTION
-                out._view.edge = (ctx, nr) if differentiable else NO_EDGE
-            else:
-                out._edge = (ctx, nr) if differentiable else NO_EDGE
-            wrapped.append(out)
-    views = [out._view for out in wrapped if isinstance(out, Tensor) and out._view is not None]
-    if records and views and sum([isinstance(out, Tensor) and out.requires_grad for out in wrapped]) > 1:
-        for view in views:
-            view.creation = MULTI_OUTPUT
-    return tuple(wrapped)
-
-
-def _check_dirty(tensor, outputs: int) -> None:
-    """Refuse a write by a custom function that would break the graph."""
-    if tensor.requires_grad and tensor.is_leaf:
-        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-    view = tensor._view
-    if view is not None:
-        if outputs > 1:
-            raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
-                               "Function cannot return more than one Tensor: clone the input before you write to it, "
-                               "or give the other results as Functions of their own.")
-        if view.creation != DEFAULT:
-            raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
-
-
-def _save(ctx, outputs):
-    """Turn what save_for_backward was given into saved variables; outputs must not hold their own node."""
-    if not ctx.to_save:
-        return
-    kept = []
-    for tensor in ctx.to_save:
-        if tensor is None:
-            kept.append(None)
-            continue
-        if not isinstance(tensor, _operators.Tensor):
-            raise TypeError(f"save_for_backward can only save variables, but argument {len(kept)} is of type "
-                            f"{type(tensor).__name__}")
-        nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
-        edge = tensor._edge if tensor._view is None else gradient_edge(tensor)
-        own = nr is not None and edge is not None and edge[0] is ctx
-        kept.append(SavedVariable(tensor, nr if own else None))
-    ctx._saved = tuple(kept)
-    ctx.to_save = ()
-
-
-def _propagate_tangents(cls, ctx, args, is_tensor, outputs):
-    from .forward_ad import tangent_of, update_tangent, zeros_for
-
-    flags = state.flags
-    tangents = [tangent_of(a) if t else None for a, t in zip(args, is_tensor, strict=True)]
-    if all(t is None for t in tangents):
-        return
-    if ctx.materialize_grads:
-        tangents = [zeros_for(a) if t and found is None else found
-                    for a, t, found in zip(args, is_tensor, tangents, strict=True)]
-    state.flags = flags & ~FORWARD_AD
-    try:
-        found = cls.jvp(ctx, *tangents)
-    finally:
-        state.flags = flags
-    found = found if isinstance(found, tuple) else (found,)
-    for out, tangent in zip(outputs, found, strict=False):
-        if isinstance(out, _operators.Tensor) and tangent is not None:
-            update_tangent(out, tangent)
 
 
 def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Result]:
@@ -369,8 +293,9 @@ def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Resu
         if flags & GRAD_OFF or not any(isinstance(a, _operators.Tensor) and a.requires_grad for a in args):
             return outputs
         found = outputs if isinstance(outputs, tuple) else (outputs,)
-        node = Error("trying to differentiate twice a function that was marked with @once_differentiable",
-                     [a._edge or gradient_edge(a) for a in args if isinstance(a, _operators.Tensor)])
+        # Without edges of its own: it raises when `backward` runs everything, and autograd.grad passes it over when it
+        # asks for inputs that other paths lead to.
+        node = Error("trying to differentiate twice a function that was marked with @once_differentiable")
         node.sequence_nr = next_sequence_nr()
         marked = []
         for out in found:

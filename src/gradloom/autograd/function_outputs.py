@@ -1,0 +1,199 @@
+"""What becomes of the results of a custom function's forward: their history, what is saved of them, their tangents."""
+
+from __future__ import annotations
+
+from .. import _operators
+from ..dispatch import FORWARD_AD, state
+from .edge import gradient_edge
+from .node import NO_EDGE, bump_version
+from .saved_variable import SavedVariable
+from .views import (
+    CUSTOM_FUNCTION,
+    DEFAULT,
+    MULTI_OUTPUT,
+    forbidden_view_message,
+    make_view,
+    move_retained_gradient,
+    rebase_history,
+)
+
+
+def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
+    """The results with the node as their history.
+
+    What forward wrote to in place (`mark_dirty`) is returned itself, an input that comes back unchanged as a view of
+    itself, anything that is no tensor as it is.
+
+    Args:
+        ctx: the node.
+        inputs: the tensors among the arguments of forward.
+        outputs: what forward returned.
+        records: whether the node is to be the history of the results.
+
+    Raises:
+        RuntimeError: for something dirty that is not returned, a leaf that requires grad, or no tensor; and if a view
+            was written to and more than one tensor is returned.
+    """
+    Tensor = _operators.Tensor
+    dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs, records)} if ctx.dirty_tensors else ()
+    unmarked = {id(t) for t in _checked_unmarked(ctx)} if ctx.non_differentiable else ()
+    given = {id(t) for t in inputs}
+    metadata: list = []
+    for out in outputs:
+        metadata += (out._array.shape, out._array.dtype) if isinstance(out, Tensor) else (None, None)
+    ctx.input_metadata = tuple(metadata)
+    wrapped: list = []
+    views, differentiable_outputs = [], 0
+    for nr, out in enumerate(outputs):
+        if isinstance(out, Tensor):
+            differentiable = records and id(out) not in unmarked and out._array.dtype.kind in "fcV"
+            differentiable_outputs += differentiable
+            edge = (ctx, nr) if differentiable else NO_EDGE
+            if id(out) in dirty:
+                _rewrite(out, ctx, edge, records)
+                if not differentiable and out.requires_grad:
+                    out = out._detached_alias()
+            elif id(out) in given and not differentiable and out.requires_grad:
+                out = out._detached_alias()
+            elif id(out) in given:
+                out = make_view(Tensor._make_subclass(type(out), out), out, edge, state.flags, CUSTOM_FUNCTION)
+            elif out._view is not None:
+                out._view.edge = edge
+            else:
+                out._edge = edge
+            if out._view is not None and id(out) not in dirty:
+                views.append(out._view)
+        wrapped.append(out)
+    for view in views:
+        view.creation = MULTI_OUTPUT if differentiable_outputs > 1 else CUSTOM_FUNCTION
+    return tuple(wrapped)
+
+
+def _checked_dirty(ctx, inputs, outputs, records):
+    for i, tensor in enumerate(ctx.dirty_tensors):
+        if not isinstance(tensor, _operators.Tensor):
+            raise RuntimeError(f"mark_dirty can only accept variables, but argument {i} is of type "
+                               f"{type(tensor).__name__}")
+        if not any(tensor is o for o in outputs):
+            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
+                               "The inputs that are modified inplace must all be outputs of the Function.")
+        if not any(tensor is t for t in inputs):
+            import warnings
+            warnings.warn("ctx.mark_dirty() received a tensor that was not an input. It is for inputs that forward has "
+                          "written to.", stacklevel=4)
+        if records:
+            _check_write(tensor, len(outputs))
+    return ctx.dirty_tensors
+
+
+def _check_write(tensor, outputs: int) -> None:
+    """Refuse a write that would break the graph."""
+    if tensor.requires_grad and tensor.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    view = tensor._view
+    if view is not None:
+        if outputs > 1:
+            raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
+                               "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
+                               "it two functions: one that writes in place and returns one tensor, and one for the "
+                               "rest.")
+        if view.creation != DEFAULT:
+            raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
+
+
+def _checked_unmarked(ctx):
+    for i, tensor in enumerate(ctx.non_differentiable):
+        if not isinstance(tensor, _operators.Tensor):
+            raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got argument {i} of type "
+                               f"{type(tensor).__name__}")
+    return ctx.non_differentiable
+
+
+def _rewrite(out, ctx, edge, records) -> None:
+    """Give a tensor that forward wrote to its new version and history."""
+    bump_version(out)
+    if not records:
+        return
+    if out._view is None:
+        before, out._edge = out._edge, edge
+        if out._retains_grad:
+            move_retained_gradient(before, edge)
+    else:
+        metadata = ctx.input_metadata
+        rebase_history(out, ctx)
+        ctx.input_metadata = metadata
+
+
+def save_tensors(ctx, outputs: tuple) -> None:
+    """Turn what save_for_backward was given into saved variables; outputs must not hold their own node.
+
+    Raises:
+        TypeError: for what is no tensor.
+    """
+    kept: list = []
+    for tensor in ctx.to_save:
+        if tensor is None:
+            kept.append(None)
+            continue
+        if not isinstance(tensor, _operators.Tensor):
+            raise TypeError(f"save_for_backward can only save variables, but argument {len(kept)} is of type "
+                            f"{type(tensor).__name__}. Keep it as an attribute of ctx instead")
+        nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
+        edge = tensor._edge if tensor._view is None else gradient_edge(tensor)
+        own = nr is not None and edge is not None and edge[0] is ctx
+        kept.append(SavedVariable(tensor, nr if own else None))
+    ctx._saved = tuple(kept)
+    ctx.to_save = ()
+
+
+def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tuple) -> None:
+    """Forward mode: call `jvp` if an argument has a tangent, and give its results to the outputs.
+
+    Raises:
+        RuntimeError: if jvp does not return a tangent, or None, for each output, or one that does not fit.
+    """
+    from .forward_ad import tangent_of, update_tangent, zeros_for
+
+    flags = state.flags
+    tangents = [tangent_of(a) if t else None for a, t in zip(args, is_tensor, strict=True)]
+    if all(t is None for t in tangents):
+        return
+    if ctx.materialize_grads:
+        tangents = [zeros_for(a) if t and found is None else found
+                    for a, t, found in zip(args, is_tensor, tangents, strict=True)]
+    state.flags = flags & ~FORWARD_AD
+    try:
+        found = function.jvp(ctx, *tangents)
+    finally:
+        state.flags = flags
+    found = found if isinstance(found, tuple) else (found,)
+    if len(found) != len(outputs):
+        raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
+                           f"{len(outputs)} but got {len(found)})")
+    dirty = [id(t) for t in ctx.dirty_tensors]
+    for i, (out, tangent) in enumerate(zip(outputs, found, strict=True)):
+        if tangent is None:
+            continue
+        _check_tangent(i, out, tangent)
+        if id(out) in dirty:
+            if not any(tangent is t for t in tangents):
+                raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace: "
+                                   "where forward writes to an input and returns it, jvp must write to its tangent and "
+                                   "return that.")
+        elif out._view is not None and tangent._view is None:
+            raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
+                               "returning a view: return the same view of the input's tangent.")
+        update_tangent(out, tangent)
+
+
+def _check_tangent(position: int, out, tangent) -> None:
+    Tensor = _operators.Tensor
+    if not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {position}.")
+    if not isinstance(out, Tensor) or out._array.dtype.kind not in "fcV":
+        raise RuntimeError(f"Function's jvp returned a gradient at position {position}, but  the corresponding forward "
+                           "output is not a differentiable Tensor. Return None there.")
+    if tangent._array.shape != out._array.shape:
+        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original "
+                           f"Tensor, this is not supported. Tensor is of size {list(out.shape)} while the given "
+                           f"forward gradient is of size {list(tangent.shape)}.")
