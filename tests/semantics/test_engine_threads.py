@@ -127,7 +127,8 @@ def test_a_hook_on_several_gradients_keeps_passes_apart(torch):
     assert len(seen) == THREADS * ROUNDS and all(x == y for x, y in seen)
 
 
-def test_handles_registered_by_several_threads_are_distinct(torch):
+def test_handles_registered_by_several_threads_are_distinct(gradloom):  # in PyTorch now and then two are the same
+    torch = gradloom
     x, handles = torch.ones(2, requires_grad=True), []
 
     def work(number):

@@ -50,8 +50,10 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
             differentiable_outputs += differentiable
             edge = (ctx, nr) if differentiable else NO_EDGE
             if id(out) in dirty:
-                _rewrite(out, ctx, edge, records)
-                if not differentiable and out.requires_grad:
+                bump_version(out)
+                if differentiable:
+                    _rewrite(out, ctx, edge)
+                elif out.requires_grad:
                     out = out._detached_alias()
             elif id(out) in given and not differentiable and out.requires_grad:
                 out = out._detached_alias()
@@ -61,7 +63,7 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
                 out._view.edge = edge
             else:
                 out._edge = edge
-            if out._view is not None and id(out) not in dirty:
+            if out._view is not None and id(out) not in dirty:  # written in place, a view stays what it is
                 views.append(out._view)
         wrapped.append(out)
     for view in views:
@@ -109,11 +111,8 @@ def _checked_unmarked(ctx):
     return ctx.non_differentiable
 
 
-def _rewrite(out, ctx, edge, records) -> None:
-    """Give a tensor that forward wrote to its new version and history."""
-    bump_version(out)
-    if not records:
-        return
+def _rewrite(out, ctx, edge) -> None:
+    """Give a tensor that forward wrote to its new history."""
     if out._view is None:
         before, out._edge = out._edge, edge
         if out._retains_grad:

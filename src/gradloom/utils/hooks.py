@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from gradloom.autograd.grad_mode import is_grad_enabled
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
+
+
+_numbering = Lock()  # threads that register hooks at once must not get the same number
 
 
 class RemovableHandle:
@@ -35,8 +39,9 @@ class RemovableHandle:
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
+        with _numbering:
+            self.id = RemovableHandle.next_id
+            RemovableHandle.next_id += 1
         extras = () if extra_dict is None else extra_dict if isinstance(extra_dict, list) else (extra_dict,)
         self.extra_dict_ref = tuple(weakref.ref(extra) for extra in extras)
 
@@ -57,7 +62,8 @@ class RemovableHandle:
         self.extra_dict_ref = tuple(
             weakref.ref(OrderedDict() if extra is None else extra) for extra in extras
         )
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+        with _numbering:
+            RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> Self:
         return self
