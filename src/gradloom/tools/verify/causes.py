@@ -20,7 +20,7 @@ from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
 from .case import Case, Place
 from .faults import FORWARD, Fault, close, scale
 from .findings import Comparison
-from .jacobians import Function, coordinates, to_real
+from .jacobians import EVERY, Function, coordinates, to_real
 
 RTOL, ATOL = 1e-5, 1e-6
 _SHAPES = re.compile(r"\[([\d, ]*)\]")
@@ -237,7 +237,7 @@ def _other_arguments(fault: Fault, c: Comparison) -> Iterator[str]:
 def _block(case: Case, i: int, output: int) -> np.ndarray | None:
     """The right Jacobian of another call; None where there is none."""
     try:
-        function = Function(case.call, case.inputs(), full=1 << 20)
+        function = Function(case.call, case.inputs(), EVERY)
         return function.numerical(i)[function.kept.index(output)]
     except Exception:
         return None

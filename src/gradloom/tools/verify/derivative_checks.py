@@ -14,7 +14,7 @@ from gradloom.autograd.gradcheck import _undefined
 from .case import Case, Place
 from .faults import BACKWARD, ENTRY, FORWARD, Fault, close, said, scale
 from .findings import MISSING, WRONG, Comparison
-from .jacobians import Array, Function, WrongShape, coordinates, from_real
+from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, from_real
 
 # Finite differences agree with a right derivative to so much; what does not is computed again, more exactly.
 ROUGH_RTOL, ROUGH_ATOL = 1e-5, 1e-6
@@ -28,10 +28,10 @@ _DIGITS = "a constant with too few digits, or something computed in low precisio
 class FirstOrder:
     """The checks of first derivatives of one call, and what they share. `counts` says which were made."""
 
-    def __init__(self, case: Case, full: int) -> None:
+    def __init__(self, case: Case, detail: Detail) -> None:
         self.case, self.operator = case, case.operator
         self.counts: set[str] = set()
-        self.function = Function(case.call, case.inputs(), full)
+        self.function = Function(case.call, case.inputs(), detail)
         self.inputs = range(len(case.places))
         self._numerical: dict[int, list[Array]] = {}
         self._fine: dict[int, list[Array]] = {}
@@ -82,7 +82,7 @@ class FirstOrder:
         k = function.kept[n]
         if len(function.by_input[i]) < coordinates(function.arrays[i]) or len(function.by_output[k]) < coordinates(
                 function.outputs[k]):
-            function = Function(self.case.call, self.case.inputs(), full=1 << 20)
+            function = Function(self.case.call, self.case.inputs(), EVERY)
         found = function.reverse()[n][i] if mode == "reverse" else function.forward(i)[n]
         return Comparison(function.extrapolated(i)[n], found, function.arrays[i], function.outputs[k])
 
@@ -284,7 +284,7 @@ def _relative(a: Array, b: Array) -> float:
 class SecondOrder:
     """Derivatives of the vector-Jacobian product: reverse over reverse and forward over reverse."""
 
-    def __init__(self, case: Case, full: int) -> None:
+    def __init__(self, case: Case, detail: Detail) -> None:
         self.case = case
         self.counts: set[str] = set()
         inputs = case.inputs()
@@ -295,7 +295,7 @@ class SecondOrder:
         if outputs:
             found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)
             self.reached = [i for i, g in enumerate(found) if g is not None]
-        self.full = full
+        self.detail = detail
         self.leaves = inputs
         self.names = [*map(str, case.places), *(f"grad of output {k}" if self.outputs > 1 else "grad"
                                                for k in range(self.outputs))]
@@ -313,7 +313,7 @@ class SecondOrder:
         if not self.reached:
             return
         self.counts.add("second")
-        function = Function(self.pullback, (*self.leaves, *self.vectors), self.full)
+        function = Function(self.pullback, (*self.leaves, *self.vectors), self.detail)
         try:
             reverse = function.reverse()
         except Exception as error:

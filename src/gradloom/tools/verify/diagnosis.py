@@ -18,7 +18,7 @@ from .causes import likely_causes, shape_causes, squared
 from .derivative_checks import FirstOrder
 from .faults import BACKWARD, FORWARD, KERNEL, Fault
 from .findings import WRONG, Comparison, Finding
-from .jacobians import from_real
+from .jacobians import Detail, from_real
 from .operators import Operator
 from .packages import own_operators
 
@@ -74,7 +74,7 @@ def _causes(group: list[Fault], formula: Derivative | ForwardDerivative | None) 
     other = squared(first.case)
     if other is not None and first.input in other.places:
         try:
-            again = [f for f in FirstOrder(other, full=64).faults() if f.check == first.check
+            again = [f for f in FirstOrder(other, Detail()).faults() if f.check == first.check
                      and f.input == first.input and f.comparison is not None]
         except Exception:
             again = []
@@ -119,7 +119,7 @@ def _first_wrong(operator: Operator) -> str | None:
 
     try:
         for case in cases(operator):
-            for fault in FirstOrder(case, full=16).faults() if case.places else ():
+            for fault in FirstOrder(case, Detail(16)).faults() if case.places else ():
                 if fault.severity == WRONG:
                     place = _place(operator, fault, _formula(operator, fault))
                     return f"{place.path}:{place.line}" if place is not None else operator.name

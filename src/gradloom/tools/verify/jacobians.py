@@ -13,7 +13,7 @@ random vectors are compared.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,25 @@ from gradloom.autograd import forward_ad
 
 from .case import is_float
 
-# Up to so many real numbers, inputs or outputs are taken one by one.
-FULL = 64
-# How many random directions stand for more.
-DIRECTIONS = 3
 STEP = 1e-6
 COMPLEX_STEP = 1e-20
 
 Array = np.ndarray
+
+
+class Detail(NamedTuple):
+    """How closely Jacobians are looked at.
+
+    Attributes:
+        full: up to so many real numbers, inputs or outputs are taken one by one.
+        few: how many random directions stand for more.
+    """
+
+    full: int = 64
+    few: int = 3
+
+
+EVERY = Detail(1 << 20)
 
 
 def to_real(array: Array) -> Array:
@@ -49,12 +60,12 @@ def coordinates(array: Array) -> int:
     return array.size * (2 if array.dtype.kind == "c" else 1)
 
 
-def directions(array: Array, seed: int = 0, full: int = FULL) -> Array:
+def directions(array: Array, seed: int, detail: Detail) -> Array:
     """Unit vectors, or a few random ones, as rows."""
     n = coordinates(array)
-    if n <= full:
+    if n <= detail.full:
         return np.eye(n)
-    found = np.random.default_rng((seed, n)).standard_normal((DIRECTIONS, n))
+    found = np.random.default_rng((seed, n)).standard_normal((detail.few, n))
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
@@ -67,14 +78,15 @@ class Function:
         kept: the numbers of those that are differentiable.
     """
 
-    def __init__(self, call: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...], full: int = FULL) -> None:
-        self.call, self.full = call, full
+    def __init__(self, call: Callable[..., tuple[Any, ...]], inputs: tuple[Any, ...],
+                 detail: Detail = Detail()) -> None:  # noqa: B008
+        self.call = call
         self.arrays = [np.array(x._array) for x in inputs]
         found = self.graph()[1]
         self.outputs = [np.array(o._array) for o in found]
         self.kept = [k for k, o in enumerate(found) if o.requires_grad]
-        self.by_input = [directions(a, i, full) for i, a in enumerate(self.arrays)]
-        self.by_output = [directions(a, 100 + k, full) for k, a in enumerate(self.outputs)]
+        self.by_input = [directions(a, i, detail) for i, a in enumerate(self.arrays)]
+        self.by_output = [directions(a, 100 + k, detail) for k, a in enumerate(self.outputs)]
 
     def graph(self) -> tuple[list[Any], list[Any]]:
         """(leaves, outputs), with the history of one call."""

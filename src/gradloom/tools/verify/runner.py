@@ -16,6 +16,7 @@ from .derivative_checks import FirstOrder, SecondOrder
 from .diagnosis import explained
 from .faults import ENTRY, FORWARD, KERNEL, Fault, said
 from .findings import OperatorResult, Report
+from .jacobians import Detail
 from .operators import Operator
 from .sampler import NoSamples, samples
 from .value_checks import (
@@ -30,8 +31,9 @@ from .value_checks import (
 VALUE_CHECKS = (("variants", check_variants), ("broadcast", check_broadcast), ("layout", check_layout),
                 ("dtypes", check_single), ("dtypes", check_integers))
 MODES = ("fast", "default", "thorough")
-# Up to how many real coordinates Jacobians are compared entry by entry, in first and second derivatives.
-FULL = {"fast": (4, 2), "default": (48, 16), "thorough": (128, 64)}
+# For first and second derivatives.
+DETAIL = {"fast": (Detail(0, 1), Detail(0, 1)), "default": (Detail(48), Detail(16)),
+          "thorough": (Detail(128, 6), Detail(64, 4))}
 SEEDS = {"fast": 1, "default": 1, "thorough": 3}
 
 
@@ -125,7 +127,7 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
 
 
 def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
-    first, second = FULL[mode]
+    first, second = DETAIL[mode]
     try:
         if not case.places or not any(o.requires_grad for o in case.call(*case.inputs())):
             if case.places:
