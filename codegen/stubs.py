@@ -42,6 +42,7 @@ _TYPES = {
     "Layout": ("layout", "Sequence[layout]", "Sequence[layout]"),
     "MemoryFormat": ("memory_format", "Sequence[memory_format]", "Sequence[memory_format]"),
     "Generator": ("Generator", "Sequence[Generator]", "Sequence[Generator]"),
+    "Storage": ("UntypedStorage | TypedStorage", "object", "object"),
 }
 _SYMBOLIC = {"SymInt": "int", "SymBool": "bool", "DeviceIndex": "int"}
 

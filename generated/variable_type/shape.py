@@ -3929,6 +3929,22 @@ def set_(self):
     return composite_shape.set_(self)
 
 
+def set__source_Storage(self, source):
+    """set_.source_Storage(Tensor(a!) self, Storage source) -> Tensor(a!)
+
+    Made of other operators by composite.shape.set_storage_, and differentiable through them.
+    """
+    return composite_shape.set_storage_(self, source)
+
+
+def set__source_Storage_storage_offset(self, source, storage_offset, size, stride):
+    """set_.source_Storage_storage_offset(Tensor(a!) self, Storage source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)
+
+    Made of other operators by composite.shape.set_storage_offset_, and differentiable through them.
+    """
+    return composite_shape.set_storage_offset_(self, source, storage_offset, size, stride)
+
+
 def set__source_Tensor(self, source):
     """set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)
 

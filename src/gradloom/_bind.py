@@ -44,7 +44,7 @@ def bind() -> dict:
             setattr(Tensor, name, method)
     for name, operator in _PROPERTIES.items():
         if operator in operators:
-            setattr(Tensor, name, property(operators[operator]))
+            setattr(Tensor, name, property(operators[operator], _SETTERS.get(name)))
     conversions.bind(Tensor)
     indexing.bind(Tensor)
     bind_python_operators(namespaces.GUARDS)
@@ -52,4 +52,6 @@ def bind() -> dict:
 
 
 # Attribute of tensors -> the operator that computes it.
+_SETTERS = {"real": lambda self, value: self.real.__setitem__(..., value),
+            "imag": lambda self, value: self.imag.__setitem__(..., value)}
 _PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}

@@ -89,6 +89,9 @@ class UntypedStorage:
     def __hash__(self) -> int:
         return id(self._owner)
 
+    def untyped(self) -> UntypedStorage:
+        return self
+
     @property
     def _cdata(self):
         return id(self._owner)

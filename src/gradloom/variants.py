@@ -26,18 +26,16 @@ def write_out(wrapper, args, out, **keywords):
         RuntimeError: if gradients would be required, or the result cannot be cast to out's dtype.
     """
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-    name = wrapper.__name__
+    name = wrapper.__doc__.partition("(")[0].partition(".")[0]  # the docstring of a wrapper is its schema
     for t in outs:
         if not isinstance(t, _operators.Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
     flags = state.flags
-    if not flags & GRAD_OFF and any(t.requires_grad for t in (*_tensors(args), *outs)):
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
-                           "one of the arguments requires grad.")
+    inputs = list(_tensors(args))
     if flags & FORWARD_AD:
-        _check_no_tangents(name, (*_tensors(args), *outs))
+        _check_no_tangents(name, (*inputs, *outs))
     for target in outs:
-        for t in _tensors(args):
+        for t in inputs:
             check_no_partial_overlap(target._array, t._array)
     state.flags = flags | GRAD_OFF
     try:
@@ -45,6 +43,11 @@ def write_out(wrapper, args, out, **keywords):
     finally:
         state.flags = flags
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if not flags & GRAD_OFF and inputs and any(r._array.dtype.kind in "fcV" for r in results):
+        for t in (*inputs, *outs):
+            if t.requires_grad:
+                raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic "
+                                   "differentiation, but one of the arguments requires grad.")
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
     for target, result in zip(outs, results, strict=True):
@@ -153,7 +156,7 @@ def check_inplace_operands(array: np.ndarray, *operands) -> None:
 
 def not_implemented_history(name: str, inputs, results) -> None:
     """Give results of an operator without a derivative a node that says so when a gradient arrives."""
-    node = _not_implemented_node(name, inputs)
+    node = not_implemented_node(name, inputs)
     if node is None:
         return
     for nr, result in enumerate(results):
@@ -170,13 +173,13 @@ def not_implemented_write(name: str, inputs) -> None:
         name: the in-place operator.
         inputs: its tensor arguments, of which it wrote to the first.
     """
-    node = _not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
+    node = not_implemented_node(name, inputs) if inputs[0]._array.dtype.kind in "fcV" else None
     if node is not None:
         from .autograd.views import rebase_history
         rebase_history(inputs[0], node)
 
 
-def _not_implemented_node(name: str, inputs):
+def not_implemented_node(name: str, inputs):
     """The node of an operator without a derivative; None if no input requires grad."""
     for t in inputs:
         if t is not None and t._edge is not NO_EDGE:

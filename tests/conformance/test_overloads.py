@@ -281,7 +281,7 @@ def test_every_native_schema_is_understood():
         except ValueError as error:
             refused.add(str(error).partition(";")[0])
     assert len(schemas) > 2000
-    unsupported = ("Storage", "Stream", "DeviceIndex")
+    unsupported = ("Stream", "DeviceIndex")
     assert refused == {f"argument type '{name}' is not supported" for name in unsupported}
 
 

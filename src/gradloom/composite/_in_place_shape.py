@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import _operators as ops
 from ..autograd.node import bump_version
+from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
+from ..dispatch import GRAD_OFF, state
 from ..kernels._layout import is_in_format, new_array
 from ..storage import extent, flat, offset_in_elements, owner, strided_view
+from ..variants import not_implemented_node
 
 
 def resize_(self, size, memory_format):
@@ -59,18 +61,32 @@ def set_(self):
 def set_tensor_(self, source):
     """Make a tensor show the memory of another, in the same way."""
     _check_dtype(self, source)
-    return _show(self, source._array)
+    return _show(self, source._array, source)
 
 
 def set_tensor_offset_(self, source, storage_offset, size, stride):
     """Make a tensor show the memory of another with a given offset, size and strides (contiguous if empty)."""
     _check_dtype(self, source)
-    if not stride and size:
-        stride, step = [], 1
-        for n in reversed(size):
-            stride.insert(0, step)
-            step *= max(n, 1)
-    return _show(self, strided_view(source._array, size, stride, storage_offset))
+    return _show(self, strided_view(source._array, size, stride or _contiguous(size), storage_offset), source)
+
+
+def set_storage_(self, source):
+    """Make a tensor show all of a storage, as one dimension."""
+    return set_storage_offset_(self, source, 0, (source.nbytes() // self._array.itemsize,), ())
+
+
+def set_storage_offset_(self, source, storage_offset, size, stride):
+    """Make a tensor show a storage with a given offset, size and strides (contiguous if empty), in elements."""
+    memory = source.untyped()._bytes()[:0].view(self._array.dtype)
+    return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
+
+
+def _contiguous(size) -> list[int]:
+    strides, step = [], 1
+    for n in reversed(size):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return strides
 
 
 def _check_dtype(self, source):
@@ -79,9 +95,14 @@ def _check_dtype(self, source):
                            f"{source.dtype} to a tensor of type {self.dtype}".replace("torch.", ""))
 
 
-def _show(tensor, array):
-    if tensor.requires_grad and not tensor.is_leaf:
-        ops.detach_(tensor)
+def _show(tensor, array, *sources):
+    """Let a tensor show other memory, with a history that says that there is no derivative of that."""
+    recording = not state.flags & GRAD_OFF
+    if recording and tensor._edge is None:
+        check_inplace(tensor, sources)
+    node = not_implemented_node("set_", (tensor, *sources)) if recording else None
     tensor._array = array
     bump_version(tensor)
+    if node is not None:
+        replace_history(tensor, node)
     return tensor

@@ -13,7 +13,15 @@ from ._conversions import (
     to_prim_device,
     type_as,
 )
-from ._in_place_shape import as_resized_, resize_, set_, set_tensor_, set_tensor_offset_
+from ._in_place_shape import (
+    as_resized_,
+    resize_,
+    set_,
+    set_storage_,
+    set_storage_offset_,
+    set_tensor_,
+    set_tensor_offset_,
+)
 from ._joined import (
     atleast_1d,
     atleast_1d_sequence,
@@ -85,7 +93,8 @@ __all__ = [
     "hsplit_int", "hstack", "linalg_diagonal", "matrix_H", "meshgrid", "meshgrid_indexing", "mH",
     "movedim_int", "movedim_intlist", "mT", "narrow", "narrow_tensor", "numpy_T", "ravel",
     "repeat_interleave_int", "repeat_interleave_tensor", "reshape", "reshape_as", "resize_", "set_",
-    "set_tensor_", "set_tensor_offset_", "split_sizes", "sum_to_size", "swapdims", "swapdims_",
+    "set_storage_", "set_storage_offset_", "set_tensor_", "set_tensor_offset_", "split_sizes", "sum_to_size",
+    "swapdims", "swapdims_",
     "tensor_split_indices", "tensor_split_sections", "tensor_split_tensor", "tile", "to_device", "to_dtype",
     "to_dtype_layout", "to_other", "to_prim_device", "type_as", "unflatten", "unsafe_chunk", "view_as",
     "vsplit_array", "vsplit_int", "vstack",

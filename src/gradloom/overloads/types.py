@@ -13,6 +13,7 @@ from operator import index
 
 import numpy as np
 
+from ..storage import TypedStorage, UntypedStorage
 from .registry import Mismatch, Overridden, learn_plain, overrides, plain_classes, type_name, types
 
 
@@ -122,6 +123,10 @@ def _registered(name):
         registered = getattr(types, name)
         return KEEP if registered and issubclass(cls, registered) else None
     return accept
+
+
+def _storage(cls):
+    return KEEP if issubclass(cls, (UntypedStorage, TypedStorage)) else None
 
 
 # --- sequences ----------------------------------------------------------------------------------------------
@@ -263,6 +268,7 @@ _KINDS: dict[str, tuple] = {
     "Layout": ("torch.layout", _registered("layout"), None, None),
     "MemoryFormat": ("torch.memory_format", _registered("memory_format"), None, None),
     "Generator": ("torch.Generator", _registered("Generator"), None, None),
+    "Storage": ("torch.Storage", _storage, None, None),
 }
 _SYMBOLIC = {"SymInt": "int", "SymBool": "bool"}
 _TYPE = r"([A-Za-z]+(?:\|number)?)(?:\([^)]*\))?(?:(\??)\[(\d*)\])?(\??)"

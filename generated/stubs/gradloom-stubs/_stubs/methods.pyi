@@ -13,6 +13,7 @@ from typing import overload
 from gradloom._stubs import return_types
 from gradloom.device import layout, memory_format
 from gradloom.generator import Generator
+from gradloom.storage import TypedStorage, UntypedStorage
 from gradloom.tensor import Tensor
 from gradloom.types import Device, DType, IntList, Number
 
@@ -626,6 +627,10 @@ class TensorMethods:
     def selu_(self) -> Self: ...
     @overload
     def set_(self) -> Self: ...
+    @overload
+    def set_(self, source: UntypedStorage | TypedStorage) -> Self: ...
+    @overload
+    def set_(self, source: UntypedStorage | TypedStorage, storage_offset: int, size: IntList, stride: IntList = ()) -> Self: ...
     @overload
     def set_(self, source: Tensor) -> Self: ...
     @overload
