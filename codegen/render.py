@@ -90,6 +90,15 @@ class NodeClass:
         return repr(self.raw)
 
     @property
+    def numbers(self) -> tuple[str, ...]:
+        """The public fields that hold numbers of any type, rather than sizes, dimensions or indices."""
+        return tuple(s.name for s in self.info.saved if s.is_public and s.type.base.name == "Scalar")
+
+    @property
+    def numbers_text(self) -> str:
+        return repr(self.numbers)
+
+    @property
     def public_text(self) -> str:
         return repr(self.public)
 

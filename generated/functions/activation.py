@@ -48,6 +48,7 @@ class ThresholdBackward0(Node):
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
     _raw_fields = ('self',)
+    _number_fields = ('threshold',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -75,6 +76,7 @@ class ThresholdBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
     _raw_fields = ('self',)
+    _number_fields = ('threshold',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -107,6 +109,7 @@ class HardtanhBackward0(Node):
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
     _raw_fields = ('self',)
+    _number_fields = ('min_val', 'max_val')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -135,6 +138,7 @@ class HardtanhBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
     _raw_fields = ('self',)
+    _number_fields = ('min_val', 'max_val')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -168,6 +172,7 @@ class EluBackward0(Node):
     __slots__ = ('saved_self', 'saved_alpha', 'saved_scale', 'saved_input_scale')
     _saved_fields = ('self', 'alpha', 'scale', 'input_scale')
     _raw_fields = ('self',)
+    _number_fields = ('alpha', 'scale', 'input_scale')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -197,6 +202,7 @@ class EluBackward1(Node):
     __slots__ = ('saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_result')
     _saved_fields = ('alpha', 'scale', 'input_scale', 'result')
     _raw_fields = ('result',)
+    _number_fields = ('alpha', 'scale', 'input_scale')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -226,6 +232,7 @@ class EluBackwardBackward0(Node):
     __slots__ = ('saved_grad_output', 'saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_is_result', 'saved_self_or_result')
     _saved_fields = ('grad_output', 'alpha', 'scale', 'input_scale', 'is_result', 'self_or_result')
     _raw_fields = ('grad_output', 'self_or_result')
+    _number_fields = ('alpha', 'scale', 'input_scale')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -271,6 +278,7 @@ class CeluBackward0(Node):
     __slots__ = ('saved_self', 'saved_alpha')
     _saved_fields = ('self', 'alpha')
     _raw_fields = ('self',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -298,6 +306,7 @@ class CeluBackward1(Node):
     __slots__ = ('saved_alpha', 'saved_result')
     _saved_fields = ('alpha', 'result')
     _raw_fields = ('result',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -325,6 +334,7 @@ class LeakyReluBackward0(Node):
     __slots__ = ('saved_self', 'saved_negative_slope')
     _saved_fields = ('self', 'negative_slope')
     _raw_fields = ('self',)
+    _number_fields = ('negative_slope',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -352,6 +362,7 @@ class LeakyReluBackward1(Node):
     __slots__ = ('saved_negative_slope', 'saved_result')
     _saved_fields = ('negative_slope', 'result')
     _raw_fields = ('result',)
+    _number_fields = ('negative_slope',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -379,6 +390,7 @@ class LeakyReluBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_negative_slope', 'saved_self_is_result')
     _saved_fields = ('self', 'negative_slope', 'self_is_result')
     _raw_fields = ('self',)
+    _number_fields = ('negative_slope',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -592,6 +604,7 @@ class HardshrinkBackward0(Node):
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
+    _number_fields = ('lambd',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -619,6 +632,7 @@ class HardshrinkBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
+    _number_fields = ('lambd',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -651,6 +665,7 @@ class SoftshrinkBackward0(Node):
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
+    _number_fields = ('lambd',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -678,6 +693,7 @@ class SoftshrinkBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
+    _number_fields = ('lambd',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -902,6 +918,7 @@ class SoftplusBackward0(Node):
     __slots__ = ('saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('self', 'beta', 'threshold')
     _raw_fields = ('self',)
+    _number_fields = ('beta', 'threshold')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -930,6 +947,7 @@ class SoftplusBackwardBackward0(Node):
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('grad_output', 'self', 'beta', 'threshold')
     _raw_fields = ('grad_output', 'self')
+    _number_fields = ('beta', 'threshold')
 
     def apply(fn, grads):
         grad = grads[0]

@@ -21,6 +21,7 @@ class AddBackward0(Node):
 
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -46,6 +47,7 @@ class SubBackward0(Node):
 
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -71,6 +73,7 @@ class RsubBackward0(Node):
 
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -96,6 +99,7 @@ class RsubBackward1(Node):
 
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -203,6 +207,7 @@ class DivBackward1(Node):
 
     __slots__ = ('saved_other',)
     _saved_fields = ('other',)
+    _number_fields = ('other',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -262,6 +267,7 @@ class DivBackward3(Node):
 
     __slots__ = ('saved_other', 'saved_rounding_mode')
     _saved_fields = ('other', 'rounding_mode')
+    _number_fields = ('other',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -388,6 +394,7 @@ class PowBackward0(Node):
     __slots__ = ('saved_self', 'saved_exponent')
     _saved_fields = ('self', 'exponent')
     _raw_fields = ('self',)
+    _number_fields = ('exponent',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -458,6 +465,7 @@ class PowBackward2(Node):
     __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
     _saved_fields = ('self', 'exponent', 'result')
     _raw_fields = ('exponent', 'result')
+    _number_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -488,6 +496,7 @@ class AddcmulBackward0(Node):
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
     _raw_fields = ('tensor1', 'tensor2')
+    _number_fields = ('value',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -537,6 +546,7 @@ class AddcdivBackward0(Node):
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
     _raw_fields = ('tensor1', 'tensor2')
+    _number_fields = ('value',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2224,6 +2234,7 @@ class XlogyBackward1(Node):
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
+    _number_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2256,6 +2267,7 @@ class XlogyBackward2(Node):
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self',)
+    _number_fields = ('other',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2420,6 +2432,7 @@ class LerpBackward0(Node):
 
     __slots__ = ('saved_weight',)
     _saved_fields = ('weight',)
+    _number_fields = ('weight',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2563,6 +2576,7 @@ class ClampBackward1(Node):
     __slots__ = ('saved_self', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'min', 'max')
     _raw_fields = ('self',)
+    _number_fields = ('min', 'max')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2591,6 +2605,7 @@ class ClampMinBackward0(Node):
     __slots__ = ('saved_self', 'saved_min')
     _saved_fields = ('self', 'min')
     _raw_fields = ('self',)
+    _number_fields = ('min',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -2658,6 +2673,7 @@ class ClampMaxBackward0(Node):
     __slots__ = ('saved_self', 'saved_max')
     _saved_fields = ('self', 'max')
     _raw_fields = ('self',)
+    _number_fields = ('max',)
 
     def apply(fn, grads):
         grad = grads[0]

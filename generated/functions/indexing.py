@@ -226,6 +226,7 @@ class IndexAddBackward0(Node):
     __slots__ = ('saved_dim', 'saved_index', 'saved_source_dim', 'saved_alpha')
     _saved_fields = ('dim', 'index', 'source_dim', 'alpha')
     _raw_fields = ('index',)
+    _number_fields = ('alpha',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -395,23 +396,20 @@ class IndexFillBackward1(Node):
 class IndexPutBackward0(Node):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
 
-    __slots__ = ('saved_indices', 'saved_values', 'saved_accumulate')
-    _saved_fields = ('indices', 'values', 'accumulate')
-    _raw_fields = ('indices', 'values')
+    __slots__ = ('saved_indices', 'saved_accumulate')
+    _saved_fields = ('indices', 'accumulate')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: index_put_self_backward(grad, indices, values, accumulate)
+        # self: index_put_self_backward(grad, indices, accumulate)
         if edges[0] is not NO_EDGE:
             indices = unpack_list(fn.saved_indices, fn)
-            values = fn.saved_values
-            if values._vc is not None:
-                values = unpack(values, fn)
             accumulate = fn.saved_accumulate
-            grad_of_self = index_put_self_backward(grad, indices, values, accumulate)
+            grad_of_self = index_put_self_backward(grad, indices, accumulate)
         else:
             grad_of_self = None
         # values: index(grad, indices)
@@ -423,29 +421,26 @@ class IndexPutBackward0(Node):
         return (grad_of_self, grad_of_values,)
 
     def release_variables(fn):
-        fn.saved_indices = fn.saved_values = RELEASED
+        fn.saved_indices = RELEASED
 
 
 class IndexPutImplBackward0(Node):
     """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)"""
 
-    __slots__ = ('saved_indices', 'saved_values', 'saved_accumulate')
-    _saved_fields = ('indices', 'values', 'accumulate')
-    _raw_fields = ('indices', 'values')
+    __slots__ = ('saved_indices', 'saved_accumulate')
+    _saved_fields = ('indices', 'accumulate')
+    _raw_fields = ('indices',)
 
     def apply(fn, grads):
         grad = grads[0]
         if grad is None:
             return (None, None)
         edges = fn.next_edges
-        # self: index_put_self_backward(grad, indices, values, accumulate)
+        # self: index_put_self_backward(grad, indices, accumulate)
         if edges[0] is not NO_EDGE:
             indices = unpack_list(fn.saved_indices, fn)
-            values = fn.saved_values
-            if values._vc is not None:
-                values = unpack(values, fn)
             accumulate = fn.saved_accumulate
-            grad_of_self = index_put_self_backward(grad, indices, values, accumulate)
+            grad_of_self = index_put_self_backward(grad, indices, accumulate)
         else:
             grad_of_self = None
         # values: index(grad, indices)
@@ -457,7 +452,7 @@ class IndexPutImplBackward0(Node):
         return (grad_of_self, grad_of_values,)
 
     def release_variables(fn):
-        fn.saved_indices = fn.saved_values = RELEASED
+        fn.saved_indices = RELEASED
 
 
 class MaskedScatterBackward0(Node):

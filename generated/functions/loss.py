@@ -584,6 +584,7 @@ class MultiMarginLossBackward0(Node):
     __slots__ = ('saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'p', 'margin', 'weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight')
+    _number_fields = ('p', 'margin')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -619,6 +620,7 @@ class MultiMarginLossBackwardBackward0(Node):
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'p', 'margin', 'weight', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target', 'weight')
+    _number_fields = ('p', 'margin')
 
     def apply(fn, grads):
         grad = grads[0]

@@ -61,6 +61,7 @@ class AddmmBackward0(Node):
     __slots__ = ('saved_mat1_sym_sizes', 'saved_mat1_sym_strides', 'saved_mat1', 'saved_mat2', 'saved_mat2_sym_sizes', 'saved_mat2_sym_strides', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat1_sym_sizes', 'mat1_sym_strides', 'mat1', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides', 'beta', 'alpha')
     _raw_fields = ('mat1', 'mat2')
+    _number_fields = ('beta', 'alpha')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -259,6 +260,7 @@ class AddmvBackward0(Node):
     __slots__ = ('saved_mat', 'saved_vec', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat', 'vec', 'beta', 'alpha')
     _raw_fields = ('mat', 'vec')
+    _number_fields = ('beta', 'alpha')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -301,6 +303,7 @@ class AddrBackward0(Node):
     __slots__ = ('saved_vec1', 'saved_vec2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('vec1', 'vec2', 'beta', 'alpha')
     _raw_fields = ('vec1', 'vec2')
+    _number_fields = ('beta', 'alpha')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -343,6 +346,7 @@ class BaddbmmBackward0(Node):
     __slots__ = ('saved_batch1', 'saved_batch2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1', 'batch2', 'beta', 'alpha')
     _raw_fields = ('batch1', 'batch2')
+    _number_fields = ('beta', 'alpha')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -385,6 +389,7 @@ class AddbmmBackward0(Node):
     __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_0', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1_sym_argsize_0', 'batch1', 'batch2', 'batch2_sym_argsize_0', 'beta', 'alpha')
     _raw_fields = ('batch1', 'batch2')
+    _number_fields = ('beta', 'alpha')
 
     def apply(fn, grads):
         grad = grads[0]

@@ -404,6 +404,7 @@ class RreluWithNoiseBackward0(Node):
     __slots__ = ('saved_self', 'saved_noise', 'saved_lower', 'saved_upper', 'saved_training')
     _saved_fields = ('self', 'noise', 'lower', 'upper', 'training')
     _raw_fields = ('self', 'noise')
+    _number_fields = ('lower', 'upper')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -436,6 +437,7 @@ class RreluWithNoiseBackward1(Node):
     __slots__ = ('saved_noise', 'saved_lower', 'saved_upper', 'saved_training', 'saved_result')
     _saved_fields = ('noise', 'lower', 'upper', 'training', 'result')
     _raw_fields = ('noise', 'result')
+    _number_fields = ('lower', 'upper')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -468,6 +470,7 @@ class RreluWithNoiseBackwardBackward0(Node):
     __slots__ = ('saved_self', 'saved_noise', 'saved_lower', 'saved_upper', 'saved_training')
     _saved_fields = ('self', 'noise', 'lower', 'upper', 'training')
     _raw_fields = ('self', 'noise')
+    _number_fields = ('lower', 'upper')
 
     def apply(fn, grads):
         grad = grads[0]

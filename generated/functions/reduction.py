@@ -211,6 +211,7 @@ class DistBackward0(Node):
     __slots__ = ('saved_self', 'saved_other', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'other', 'p', 'result')
     _raw_fields = ('self', 'other', 'result')
+    _number_fields = ('p',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -721,6 +722,7 @@ class NormBackward0(Node):
     __slots__ = ('saved_self', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('p',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -751,6 +753,7 @@ class NormBackward1(Node):
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('p',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -783,6 +786,7 @@ class NormBackward2(Node):
     __slots__ = ('saved_self', 'saved_p', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('p',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -814,6 +818,7 @@ class NormBackward3(Node):
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('p',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -847,6 +852,7 @@ class LinalgVectorNormBackward0(Node):
     __slots__ = ('saved_self', 'saved_ord', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'ord', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('ord',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -940,6 +946,7 @@ class RenormBackward0(Node):
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_maxnorm')
     _saved_fields = ('self', 'p', 'dim', 'maxnorm')
     _raw_fields = ('self',)
+    _number_fields = ('p', 'maxnorm')
 
     def apply(fn, grads):
         grad = grads[0]
@@ -969,6 +976,7 @@ class StdBackward0(Node):
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
+    _number_fields = ('correction',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1001,6 +1009,7 @@ class StdMeanBackward0(Node):
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result0')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result0')
     _raw_fields = ('self', 'result0')
+    _number_fields = ('correction',)
 
     def apply(fn, grads):
         if all([g is None for g in grads]):
@@ -1122,6 +1131,7 @@ class VarBackward0(Node):
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
     _raw_fields = ('self',)
+    _number_fields = ('correction',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -1151,6 +1161,7 @@ class VarMeanBackward0(Node):
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
     _raw_fields = ('self',)
+    _number_fields = ('correction',)
 
     def apply(fn, grads):
         if all([g is None for g in grads]):

@@ -373,6 +373,7 @@ class SpecialXlog1PyBackward1(Node):
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
+    _number_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -405,6 +406,7 @@ class SpecialXlog1PyBackward2(Node):
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self',)
+    _number_fields = ('other',)
 
     def apply(fn, grads):
         grad = grads[0]
@@ -466,6 +468,7 @@ class SpecialZetaBackward1(Node):
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
+    _number_fields = ('self',)
 
     def apply(fn, grads):
         grad = grads[0]

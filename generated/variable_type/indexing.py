@@ -1148,13 +1148,11 @@ def index_put(input, indices, values, accumulate, *, out=None):
         edge_self = input._edge or gradient_edge(input)
         edge_values = values._edge or gradient_edge(values)
         if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
-            needs_self = edge_self is not NO_EDGE
             fn = new(IndexPutBackward0)
             fn.next_edges = (edge_self, edge_values)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_indices = save_list(indices)
-            fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
             fn.saved_accumulate = accumulate
             if flags & ANOMALY:
                 remember(fn)
@@ -1195,13 +1193,11 @@ def index_put_(input, indices, values, accumulate):
         edge_values = values._edge or gradient_edge(values)
         records = (edge_self is not NO_EDGE or edge_values is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if records:
-        needs_self = edge_self is not NO_EDGE
         fn = new(IndexPutBackward0)
         fn.next_edges = (edge_self, edge_values)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_indices = save_list(indices)
-        fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
         fn.saved_accumulate = accumulate
         if flags & ANOMALY:
             remember(fn)
@@ -1248,13 +1244,11 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
         edge_values = values._edge or gradient_edge(values)
         records = (edge_self is not NO_EDGE or edge_values is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if records:
-        needs_self = edge_self is not NO_EDGE
         fn = new(IndexPutImplBackward0)
         fn.next_edges = (edge_self, edge_values)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_indices = save_list(indices)
-        fn.saved_values = (values if values._vc is None and not flags else save(values)) if needs_self else None
         fn.saved_accumulate = accumulate
         if flags & ANOMALY:
             remember(fn)

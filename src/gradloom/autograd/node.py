@@ -66,6 +66,7 @@ class Node:
     input_metadata: tuple[Any, ...]
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well
+    _number_fields: tuple = ()  # those of them that hold a Scalar
 
     def __init__(self) -> None:
         raise TypeError(f"cannot create '{type(self).__name__}' instances: operators make their nodes")
@@ -73,14 +74,15 @@ class Node:
     def __getattr__(self, name: str) -> Any:
         """`_saved_<field>` and `_raw_saved_<field>`: what the node keeps, unpacked or as it is kept."""
         if name.startswith("_saved_") and name[7:] in self._saved_fields:
-            return shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
+            found = shown(object.__getattribute__(self, f"saved_{name[7:]}"), self)
+            return found if name[7:] in self._number_fields else unsigned(found)
         if name.startswith("_raw_saved_") and name[11:] in self._raw_fields:
             from .saved_variable import raw_saved
             return raw_saved(self, f"saved_{name[11:]}")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:
-        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields")
+        own = [name for name in super().__dir__() if name not in ("_saved_fields", "_raw_fields", "_number_fields")
                and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
@@ -228,6 +230,13 @@ def shown(saved: Any, node: Any) -> Any:
         if number is not None:
             return _operators.wrap(np.array(number, np.int64 if number.__class__ is int else None))
     return saved
+
+
+def unsigned(saved):
+    """Integers as PyTorch's getters give them: as 64 bits without a sign, so that dimension -1 is 2**64 - 1."""
+    if saved.__class__ is int:
+        return saved & 0xFFFF_FFFF_FFFF_FFFF
+    return tuple([unsigned(s) for s in saved]) if saved.__class__ is tuple else saved
 
 
 class GraphRoot(Node):

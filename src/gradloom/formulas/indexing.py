@@ -10,9 +10,9 @@ def index_backward(grad, sizes, indices):
     return ops._index_put_impl_(ops.new_zeros(grad, sizes), indices, grad, True)
 
 
-def index_put_self_backward(grad, indices, values, accumulate):
+def index_put_self_backward(grad, indices, accumulate):
     """The gradient of `index_put` for `self`: all of it, or zeros where something was put."""
-    return grad if accumulate else ops.index_put(grad, indices, ops.zeros_like(values))
+    return grad if accumulate else ops.index_put(grad, indices, ops.new_zeros(grad, ()))
 
 
 def index_select_backward(grad, sizes, dim, index):

@@ -14,11 +14,13 @@ def as_type(number, dtype: np.dtype) -> np.generic:
     """A Python number as NumPy's scalar of a dtype, integers truncated and wrapped.
 
     Raises:
-        RuntimeError: for a complex number and a dtype that is not complex.
+        RuntimeError: for a number with an imaginary part and a dtype that is not complex.
     """
     kind = dtype.kind
     if number.__class__ is complex and kind != "c":
-        raise RuntimeError("value cannot be converted to type float without overflow")
+        if number.imag:
+            raise RuntimeError("value cannot be converted to type float without overflow")
+        number = number.real
     return np.int64(int(number)).astype(dtype) if kind in "iu" else dtype.type(number)
 
 
