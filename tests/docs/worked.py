@@ -45,7 +45,7 @@ def checkout(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.egg-info"))
         else:
             shutil.copy2(source, folder / name)
     for name in ("codegen", "generated"):
