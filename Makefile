@@ -5,6 +5,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+MATRIX_ARGS ?=
 
 VENV := .venv
 TORCH_VENV := .venv-torch
@@ -14,12 +15,12 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --editable
 .DELETE_ON_ERROR:
 # The targets share one checkout, and the benchmark wants the machine to itself: -j runs them one after another.
 .NOTPARALLEL:
-.PHONY: help demo test generate check conformance bench fuzz docs clean force
+.PHONY: help demo test generate check conformance bench fuzz matrix docs clean force
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
-	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS and BENCH_ARGS are passed on"
+	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS and MATRIX_ARGS are passed on"
 
 demo: generate ## train the digit classifier: accuracy, weights and a picture in demo-output/
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
@@ -43,6 +44,9 @@ conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
 
+matrix: $(VENV)/installed ## run the tests on the other versions of Python and NumPy that this machine has
+	@$(VENV)/bin/python tests/packaging/matrix.py $(MATRIX_ARGS)
+
 fuzz: $(VENV)/installed ## damage the YAML files in 10,000 ways: the generator must refuse each, or write sound code
 	@GRADLOOM_FUZZ=10000 $(VENV)/bin/python -m pytest tests/codegen/test_fuzz.py $(PYTEST_ARGS)
 
@@ -52,7 +56,7 @@ docs: $(VENV)/installed-docs ## build the documentation into build/site and test
 	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json
-	@rm -rf $(VENV) $(TORCH_VENV) build dist *.egg-info demo-output bench.json
+	@rm -rf $(VENV) $(TORCH_VENV) .venv-matrix build dist *.egg-info demo-output bench.json
 	@rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

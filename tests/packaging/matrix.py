@@ -1,0 +1,109 @@
+"""Runs the tests on other versions of Python and NumPy: `make matrix`, or
+
+    python tests/packaging/matrix.py [--only TEXT] [pytest arguments]
+
+For every row of ROWS whose Python is on this machine, an environment is made in .venv-matrix/ (kept for the next time),
+the wheel of this checkout is installed into it, and the tests run with nothing of the checkout on the path but them. A
+row whose interpreter is not there, or whose packages cannot be had, is skipped with the reason. The end is a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = ROOT / ".venv-matrix"
+
+# The oldest and the newest NumPy of each Python. SciPy and ml_dtypes are those of the same age.
+ROWS = (
+    ("3.11", "numpy==2.0.*", ("scipy==1.13.*", "ml_dtypes==0.5.0", "pyyaml==6.0.*", "jinja2==3.1.*")),
+    ("3.11", "numpy", ("scipy", "ml_dtypes", "pyyaml", "jinja2")),
+    ("3.12", "numpy==2.0.*", ("scipy==1.14.*", "ml_dtypes==0.5.0", "pyyaml", "jinja2")),
+    ("3.12", "numpy", ("scipy", "ml_dtypes", "pyyaml", "jinja2")),
+    ("3.13", "numpy==2.1.*", ("scipy==1.14.*", "ml_dtypes==0.5.0", "pyyaml", "jinja2")),
+    ("3.13", "numpy", ("scipy", "ml_dtypes", "pyyaml", "jinja2")),
+    ("3.14", "numpy", ("scipy", "ml_dtypes", "pyyaml", "jinja2")),
+)
+TESTS = ("tests/core", "tests/ops", "tests/codegen", "tests/nn", "tests/optim")
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of that version: on the path, or among those of pyenv and of uv."""
+    homes = (Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions",
+             Path("~/.local/share/uv/python").expanduser())  # fmt: skip
+    candidates = [shutil.which(f"python{version}"), sys.executable]
+    candidates += [str(p) for home in homes for p in sorted(home.glob(f"*{version}*/bin/python{version}"))]
+    for candidate in filter(None, candidates):
+        command = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        done = subprocess.run(command, capture_output=True, text=True)  # a shim of pyenv may be there and fail
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return Path(candidate)
+    return None
+
+
+def environment(python: Path, version: str, numpy: str, others: tuple[str, ...]) -> Path:
+    """An environment with those packages; the path of its Python."""
+    folder = ENVIRONMENTS / f"{version}-{numpy.replace('==', '-').replace('.*', '')}"
+    inside = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        run([python, "-m", "venv", folder])
+        pip = [inside, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+        run([*pip, "setuptools>=70.1", "pytest>=8.2", "hypothesis>=6.100", numpy, *others])
+        (folder / "complete").touch()
+    return inside
+
+
+def run(command: list[object], **options: object) -> None:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore
+    if done.returncode:
+        raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
+
+
+def test(python: Path, wheel: Path, arguments: list[str]) -> tuple[str, str]:
+    """Install the wheel and run the tests: ('passed' or 'FAILED', the last line of pytest)."""
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps", "--force-reinstall"]
+    run([*pip, wheel])
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=.", *arguments]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
+        print("\n".join(told)[-6000:])
+    return ("FAILED" if done.returncode else "passed"), (done.stdout.strip().splitlines() or ["no output"])[-1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="TEXT", help="the rows in which TEXT occurs, such as 3.12 or 2.0")
+    options, arguments = parser.parse_known_args()
+    folder = ENVIRONMENTS / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    run([sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT])
+    (wheel,) = folder.glob("*.whl")
+    failed = False
+    for version, numpy, others in ROWS:
+        if options.only not in f"{version} {numpy}":
+            continue
+        start = time.monotonic()
+        python = interpreter(version)
+        if python is None:
+            outcome, text = "skipped", f"there is no Python {version} on this machine"
+        else:
+            try:
+                inside = environment(python, version, numpy, others)
+                outcome, text = test(inside, wheel, arguments or list(TESTS))
+            except RuntimeError as error:
+                outcome, text = "skipped", f"its packages cannot be installed: {error}"
+        failed = failed or outcome == "FAILED"
+        print(f"Python {version:5} {numpy:14} {outcome:8} {text}  ({time.monotonic() - start:.0f} s)", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
