@@ -81,6 +81,14 @@ _operators: dict[str, ModuleType] = {}
 def define(text: str, formulas: str | None = None, *, namespace: str = "user",
            kernels: Iterable[Callable[..., Any]] = (), helpers: Iterable[Callable[..., Any]] = ()) -> Definition:
     """See `gradloom.ops.define`."""
+    try:
+        return _define(text, formulas, namespace, kernels, helpers)
+    except SpecError as error:
+        raise error.with_traceback(None) from None  # its frames say nothing to a notebook
+
+
+def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[Callable[..., Any]],
+            helpers: Iterable[Callable[..., Any]]) -> Definition:
     _check_namespace(namespace)
     operators, entries = _sorted(text, formulas)
     target = in_memory(namespace, f"gradloom.ops.{namespace}.defined_{next(_numbers)}")
