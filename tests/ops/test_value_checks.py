@@ -58,6 +58,42 @@ def test_an_in_place_variant_that_returns_another_tensor(operators):
     assert ("variants", "sin: the in-place variant does not return its tensor") in findings(wrong)
 
 
+def test_an_out_variant_that_loses_gradients(operators):
+    def careless(*args, **kwargs):
+        if "out" in kwargs:
+            args = [a.detach() if isinstance(a, gradloom.Tensor) else a for a in args]
+        return operators["sin"].call(*args, **kwargs)
+    assert any("out variant takes tensors that require a gradient" in message
+               for _, message in findings(replace(operators["sin"], call=careless)))
+
+
+def test_an_in_place_variant_with_another_tangent(operators):
+    def inplace(self):
+        found = operators["sin"].inplace(self)
+        if found._tangent is not None:
+            found._tangent = found._tangent * 2
+        return found
+    assert findings(replace(operators["sin"], inplace=inplace)) == [
+        ("variants", "sin: the in-place variant gives another tangent")]
+
+
+def test_a_backward_that_minds_the_layout_of_its_gradient(operators):
+    class Careless(gradloom.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return (grad if grad.is_contiguous() else 2 * grad) * x.cos().conj()
+
+    found = [message for _, message in findings(replace(operators["sin"], call=lambda self: Careless.apply(self)))]
+    assert any("is another of a gradient of stride 0" in message for message in found)
+    assert any("is another of a gradient that is not contiguous" in message for message in found)
+
+
 def test_a_kernel_that_minds_the_layout(operators):
     def in_memory_order(result, args, kwargs):
         return gradloom.from_numpy(np.sin(args[0].detach().numpy().ravel("K")).reshape(args[0].shape))

@@ -102,7 +102,7 @@ def _not_linear(fault: Fault, c: Comparison) -> Iterator[str]:
         return
     i, n = fault.case.places.index(fault.input), function.kept.index(fault.output)
     if fault.blame == FORWARD:
-        if np.any(np.abs(function.pushed(i, np.zeros(coordinates(c.input)))[n]) > 1e-9):
+        if np.any(np.abs(function.pushed({i: np.zeros(coordinates(c.input))})[n]) > 1e-9):
             yield f"the formula does not multiply by `{_tangent(fault)}`"
         return
     leaves, outputs = function.graph()

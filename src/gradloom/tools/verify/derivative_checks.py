@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import gradloom
 from gradloom.autograd.gradcheck import _undefined
 
-from .case import Case, Place
+from .case import Case, Place, is_float
 from .faults import BACKWARD, ENTRY, FORWARD, Fault, close, said, scale
 from .findings import MISSING, WRONG, Comparison
 from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, from_real
@@ -46,8 +46,14 @@ class FirstOrder:
         if reverse is not None:
             yield from self.complex_step(reverse)
             yield from self.dot_product(reverse, forward)
+            if len(self.function.kept) > 1 or not self.wrong:
+                yield from self.undefined()
+            if self.wrong:
+                return
             yield from self.repeated()
-            yield from self.undefined()
+            yield from self.partial()
+        if len(forward) > 1 and not self.wrong:
+            yield from self.together(forward)
 
     # What is compared with
 
@@ -226,6 +232,61 @@ class FirstOrder:
                         yield Fault(self.case, "reverse", message, BACKWARD, place, k, expected=a, found=b)
                         break
 
+    def partial(self) -> Iterator[Fault]:
+        """The gradient of one input alone, when the others need none, is what it is among all: what a formula needs is
+        saved under conditions. And gradients that are spread out in memory, or one number everywhere, are gradients."""
+        leaves, outputs = self.function.graph()
+        arrays = self.function.outputs
+        cotangents = [gradloom._operators.wrap(np.full_like(arrays[k], 1.5)) for k in self.function.kept]
+        try:
+            every = gradloom.autograd.grad([outputs[k] for k in self.function.kept], leaves, cotangents,
+                                           allow_unused=True)
+        except Exception:
+            return
+        for what, given in (("of a gradient of stride 0", [_expanded(c) for c in cotangents]),
+                            ("of a gradient that is not contiguous", [_spread(c) for c in cotangents])):
+            yield from self.compared(every, range(len(leaves)), given, what)
+        for i in self.inputs if len(leaves) > 1 else ():
+            yield from self.compared(every, [i], cotangents, "when no other input needs one")
+
+    def compared(self, every: Sequence[Any], positions: Sequence[int], cotangents: list[Any],
+                 what: str) -> Iterator[Fault]:
+        """The gradients of the inputs at some positions, which alone need one, against those of all."""
+        leaves = [x.requires_grad_(i in positions) for i, x in enumerate(
+            gradloom._operators.wrap(a.copy()) for a in self.function.arrays)]
+        blamed = self.case.places[positions[0]] if len(positions) == 1 else None
+        try:
+            outputs = [o for o in self.case.call(*leaves) if is_float(o)]
+            used = [(outputs[k], c) for k, c in zip(self.function.kept, cotangents, strict=True)
+                    if outputs[k].requires_grad]
+            found = gradloom.autograd.grad([o for o, _ in used], [leaves[i] for i in positions],
+                                           [c for _, c in used], allow_unused=True) if used else [None]
+        except Exception as error:
+            name = f"the gradient of `{blamed.name}`" if blamed else "backward"
+            yield Fault(self.case, "reverse", f"{name} raises {what}: {said(error)}", BACKWARD if blamed else ENTRY,
+                        blamed)
+            return
+        for i, one in zip(positions, found, strict=True):
+            place, array = self.case.places[i], self.function.arrays[i]
+            a, b = (np.zeros_like(array) if g is None else g._array for g in (every[i], one))
+            if not close(b, a, EXACT_RTOL, EXACT_ATOL * scale(a)):
+                yield Fault(self.case, "reverse", f"the gradient of `{place.name}` is another {what}", BACKWARD, place,
+                            expected=a, found=b)
+
+    def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
+        """The tangents of all inputs at once give the sum of what each gives."""
+        directions = {i: self.function.by_input[i].sum(0) for i in forward}
+        try:
+            found = self.function.pushed(directions)
+        except Exception as error:
+            yield Fault(self.case, "forward", f"the tangents of several inputs raise {said(error)}", FORWARD, None, 0)
+            return
+        for n, k in enumerate(self.function.kept):
+            expected = sum(forward[i][n].sum(0) for i in forward)
+            if not close(found[n], expected, EXACT_RTOL, EXACT_ATOL * scale(expected, *self.function.outputs)):
+                yield Fault(self.case, "forward", "the tangents of several inputs do not add up to their sum", FORWARD,
+                            None, k, expected=expected, found=found[n])
+
     def undefined(self) -> Iterator[Fault]:
         """Undefined gradients of some or all outputs count as zeros."""
         self.counts.add("undefined")
@@ -279,6 +340,22 @@ def _relative(a: Array, b: Array) -> float:
     with np.errstate(all="ignore"):
         worst = np.nanmax(np.abs(a - b)) / max(np.nanmax(np.abs(b)), 1e-300)
     return float(worst)
+
+
+def _expanded(cotangent: Any) -> Any:
+    """The same numbers, all in one place of memory: what `sum().backward()` hands on."""
+    array = cotangent._array
+    return gradloom._operators.wrap(np.broadcast_to(array.reshape(-1)[0] if array.size else array, array.shape))
+
+
+def _spread(cotangent: Any) -> Any:
+    """The same numbers in an array with gaps, in the opposite order of dimensions."""
+    array = cotangent._array
+    if not array.ndim:
+        return cotangent
+    wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0].T
+    wide[...] = array
+    return gradloom._operators.wrap(wide)
 
 
 class SecondOrder:

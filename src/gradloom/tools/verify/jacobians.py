@@ -12,7 +12,7 @@ random vectors are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,13 +182,14 @@ class Function:
 
     def forward(self, i: int) -> list[Array]:
         """For each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
-        return self._stacked([self.pushed(i, v) for v in self.by_input[i]])
+        return self._stacked([self.pushed({i: v}) for v in self.by_input[i]])
 
-    def pushed(self, i: int, v: Array) -> list[Array]:
+    def pushed(self, directions: Mapping[int, Array]) -> list[Array]:
+        """For each differentiable output, its tangent for tangents of some inputs; zeros where there is none."""
         with forward_ad.dual_level():
             inputs = [gradloom._operators.wrap(a.copy()).requires_grad_() for a in self.arrays]
-            tangent = gradloom._operators.wrap(from_real(v, self.arrays[i]))
-            inputs[i] = forward_ad.make_dual(inputs[i], tangent)
+            for i, v in directions.items():
+                inputs[i] = forward_ad.make_dual(inputs[i], gradloom._operators.wrap(from_real(v, self.arrays[i])))
             found = [o for o in self.call(*inputs) if is_float(o)]
             tangents = [forward_ad.unpack_dual(found[k]).tangent for k in self.kept]
             return [np.zeros(coordinates(self.outputs[k])) if t is None else

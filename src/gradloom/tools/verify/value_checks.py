@@ -12,6 +12,7 @@ import gradloom
 
 from .case import Case, is_float, tensors
 from .faults import ENTRY, KERNEL, Fault, close, said, scale
+from .jacobians import Function, coordinates
 
 NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
 # What integers become, by `type_promotion`; None where the rule says nothing or they are refused.
@@ -80,6 +81,46 @@ def _check_out(case: Case, expected: Any) -> Iterator[Fault]:
         return
     for target, want in zip(targets, wanted, strict=True):
         yield from _equal(case, "variants", "the out variant", target, want)
+    if case.places and case.operator.differentiable:
+        yield from _check_out_refuses(case, targets if several else targets[0])
+
+
+def _check_out_refuses(case: Case, out: Any) -> Iterator[Fault]:
+    """An out variant is not differentiable: it says so instead of giving a result without history."""
+    inputs = case.inputs()
+    if not any(o.requires_grad for o in case.call(*inputs)):
+        return
+    args, kwargs = case.with_inputs(case.inputs())
+    try:
+        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(out) if isinstance(out, list) else out)
+    except RuntimeError:
+        return
+    yield Fault(case, "variants", "the out variant takes tensors that require a gradient, which it loses", ENTRY)
+
+
+def _check_inplace_tangent(case: Case) -> Iterator[Fault]:
+    """The in-place variant carries the tangent that the functional one does."""
+    function = Function(case.call, case.inputs())
+    if 0 not in function.kept:
+        return
+    ones = {i: np.ones(coordinates(a)) for i, a in enumerate(function.arrays)}
+    try:
+        expected = function.pushed(ones)[0]
+    except Exception:
+        return  # the checks of derivatives tell
+
+    def written(*inputs: Any) -> tuple[Any, ...]:
+        args, kwargs = case.with_inputs(inputs)
+        return (case.seeded(case.operator.inplace)(args[0].clone(), *args[1:], **kwargs),)
+
+    try:
+        found = Function(written, case.inputs()).pushed(ones)[0]
+    except Exception as error:
+        yield Fault(case, "variants", f"the tangent of the in-place variant raises {said(error)}", ENTRY)
+        return
+    if not close(found, expected, 1e-7, 1e-10 * scale(expected)):
+        yield Fault(case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected,
+                    found=found)
 
 
 def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
@@ -108,6 +149,7 @@ def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
             yield Fault(case, "variants", f"the in-place variant has no gradient for `{place}`", ENTRY, place)
         elif a is not None:
             yield from _equal(case, "variants", f"in the gradient of `{place}`, the in-place variant", b, a)
+    yield from _check_inplace_tangent(case)
 
 
 def _equal(case: Case, check: str, what: str, found: Any, expected: Any, rtol: float = 1e-7) -> Iterator[Fault]:
