@@ -84,7 +84,7 @@ class _Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, done: int, count: int, operator: Operator) -> None:
-        if self.silent:
+        if self.silent or count == 1:
             return
         if self.terminal:
             if time.monotonic() - self.shown > 0.1:
