@@ -36,6 +36,7 @@ check: $(VENV)/installed ## is generated/ fresh, the code clean (ruff, mypy) and
 	@$(VENV)/bin/gradloom check
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
+	@$(VENV)/bin/mypy --config-file= --strict tests/stubs/consumers
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
 conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13

@@ -170,7 +170,19 @@ def _stub(name: str, wrappers: Iterable[Wrapper], method: bool, results: dict[st
     found: dict[Signature, None] = {}
     for w in wrappers:
         found.update(dict.fromkeys(signatures(w, method, results)))
-    return Stub(name, tuple(found))
+    return Stub(name, tuple(s for s in found if not any(_covers(o, s) for o in found if o is not s)))
+
+
+def _covers(one: Signature, other: Signature) -> bool:
+    """Whether an overload takes all that another takes: tensors that may be numbers, optional parameters besides."""
+    theirs = other.parameters.split(", ")
+    names = {p.partition(":")[0] for p in theirs}
+    mine = [p for p in one.parameters.split(", ") if p.partition(":")[0] in names or " = " not in p]
+    if mine[-1] == "*":
+        mine.pop()
+    return one.returns == other.returns and len(mine) == len(theirs) and all(
+        a == b or b in (a.replace("Tensor | Number", "Tensor"), a.replace("Tensor | Number", "Number"))
+        for a, b in zip(mine, theirs, strict=True))
 
 
 # --- what is written by hand ---------------------------------------------------------------------------------------
