@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 
 OPERATORS = ("ops", "_operators")  # what the files call the module of operators
 
 
 class Functions:
-    """The top-level functions of the modules in some folders, private ones too."""
+    """The top-level functions of the modules in some folders, private ones too.
+
+    Modules go by their stem; one that an earlier folder has as well, by `<package>.<stem>`.
+    """
 
     def __init__(self, *folders: Path) -> None:
         self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
@@ -18,16 +22,20 @@ class Functions:
         self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) that it is from
         self._calls: dict[tuple[str, str], frozenset[str]] = {}
         for folder in folders:
-            for path in sorted(folder.glob("*.py")):
-                self._read(path)
+            paths = sorted(folder.glob("*.py"))
+            keys = {p.stem: f"{folder.parent.name}.{p.stem}" if p.stem in self.modules else p.stem for p in paths}
+            for path in paths:
+                self._read(path, keys)
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path, keys: Mapping[str, str]) -> None:
+        """Read a file; `keys` says what the modules of its folder are called here."""
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        self.paths[path.stem] = path
-        self.modules[path.stem] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-        self._values[path.stem] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
-        self._imports[path.stem] = {
-            (a.asname or a.name): (n.module, a.name) for n in tree.body
+        key = keys[path.stem]
+        self.paths[key] = path
+        self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
+        self._imports[key] = {
+            (a.asname or a.name): (keys.get(n.module, n.module), a.name) for n in tree.body
             if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module for a in n.names
         }
 
@@ -57,7 +65,8 @@ class Functions:
         """The public module that has a public function of that name."""
         if name.startswith("_"):
             return None
-        return next((m for m, functions in self.modules.items() if not m.startswith("_") and name in functions), None)
+        return next((module for module, functions in self.modules.items()
+                     if name in functions and not module.rpartition(".")[2].startswith("_")), None)
 
     def calls(self, module: str, name: str) -> frozenset[str]:
         """The names of operators and methods that a function calls, through other functions of the folder, too."""

@@ -1,6 +1,6 @@
 """What an operator supports, found by looking at its entries and at what they call. Nothing is executed.
 
-    support = Support(derivatives, package)
+    support = Support(derivatives, source)
     row = support.row(derivatives["mul.Tensor"])
     row.reverse, row.double, row.forward, row.complex, row.inplace, row.out     # each a Fact
     row.reverse.answer, row.reverse.why                                         # 'yes', 'a formula for each input'
@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy
 
 from .derivative_model import Derivative, DifferentiabilityInfo, DifferentiableFunction
-from .derivatives import Derivatives
 from .source_functions import Functions
 from .support_flow import Flow
 
@@ -68,23 +67,23 @@ class Row:
 
 
 class Support:
-    """Answers for the operators of one specification.
+    """Answers for some operators.
 
-    derivatives  all operators
-    package      the folder that holds formulas/ and composite/
+    functions  the operators, and those that they may call
+    sources    the folders that hold formulas/ and composite/; a package's own first, then gradloom's
     """
 
-    def __init__(self, derivatives: Derivatives, package: Path) -> None:
-        self.derivatives = derivatives
-        self.formulas = Functions(package / "formulas")
-        self.composites = Functions(package / "composite")
+    def __init__(self, functions: Iterable[DifferentiableFunction], *sources: Path) -> None:
+        functions = tuple(functions)
+        self.formulas = Functions(*[source / "formulas" for source in sources])
+        self.composites = Functions(*[source / "composite" for source in sources])
         self.by_name: dict[str, list[DifferentiableFunction]] = {}
-        for f in derivatives:
+        for f in functions:
             if f.schema.kind != "out":
                 names = {f.schema.name.name, f.schema.name.unambiguous}
                 for name in names:
                     self.by_name.setdefault(name, []).append(f)
-        self._inplace = {str(f.schema.signature()): f.name for f in derivatives if f.schema.kind == "inplace"}
+        self._inplace = {str(f.schema.signature()): f.name for f in functions if f.schema.kind == "inplace"}
         self._rows: dict[tuple[str, str], Fact] = {}
 
     def row(self, function: DifferentiableFunction) -> Row:

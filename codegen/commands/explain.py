@@ -6,11 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..checkout import UsageError
+from ..target import UsageError, project
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="an operator (mul, mul.Tensor, add_, linalg.inv) or a node (MulBackward0)")
+    parser.add_argument("--package", metavar="NAME", help="know the operators of a package, too: its name, or the "
+                                                          "folder of its project; default: that of the current folder")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page to FILE instead ('-': to the output)")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto",
                         help="highlight the text; auto, the default: on a terminal, unless NO_COLOR is set")
@@ -20,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from gradloom.tools.explain import UnknownName, explain
 
+    _import_package(arguments.package)
     try:
         explanation = explain(arguments.name)
     except UnknownName as error:
@@ -32,6 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.html.write_text(explanation.html(), encoding="utf-8")
         print(f"wrote {arguments.html}")
     return 0
+
+
+def _import_package(given: str | None) -> None:
+    """Import the package whose operators may be meant, so that they are registered."""
+    here = Path.cwd()
+    folder = next((f for f in (here, *here.parents) if project(f) is not None), None) if given is None else given
+    if folder is not None:
+        from gradloom.tools.verify.packages import import_package, target_of
+
+        import_package(target_of(folder))
 
 
 def _wants_color(choice: str) -> bool:

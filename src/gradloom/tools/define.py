@@ -72,6 +72,11 @@ class Definition:
         return f"<definition of {', '.join(made) or 'nothing'}>"
 
 
+def definitions() -> tuple[Definition, ...]:
+    """Those in force, in the order in which they were made."""
+    return tuple(_definitions)
+
+
 # Those in force; an operator that is defined again takes the place of the old one.
 _definitions: list[Definition] = []
 # Namespace -> the module through which its operators reach one another, whichever call defined them.

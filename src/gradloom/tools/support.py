@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import gradloom
+from gradloom.codegen.derivative_model import DifferentiableFunction
 from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.support import Fact, Row, Support
 
@@ -21,7 +22,7 @@ from .verify.packages import own_operators, own_specification
 from .verify.runner import cases
 from .verify.sampler import NoSamples
 
-__all__ = ["complex_by_trying", "own_support", "support_row"]
+__all__ = ["complex_by_trying", "own_support", "support_row", "whole_row"]
 
 
 @cache
@@ -35,12 +36,16 @@ def own_support() -> tuple[Derivatives, Support]:
 def support_row(name: str) -> Row:
     """The row of one of gradloom's own operators, by full name (`mul.Tensor`). Raises KeyError for an unknown name."""
     derivatives, support = own_support()
-    row = support.row(derivatives[name])
+    return whole_row(derivatives[name], support, own_operators)
+
+
+def whole_row(function: DifferentiableFunction, support: Support, operators: Callable[[], Iterable[Operator]]) -> Row:
+    """The row of an operator; one of `operators`, which has it, is tried where nothing else says."""
+    row = support.row(function)
     if row.complex.answer != "unknown":
         return row
-    entry = derivatives[name].function.name
-    operator = next(o for o in own_operators() if o.name == entry)
-    return replace(row, complex=complex_by_trying(operator))
+    found = next((o for o in operators() if o.name == function.function.name), None)
+    return row if found is None else replace(row, complex=complex_by_trying(found))
 
 
 def complex_by_trying(operator: Operator) -> Fact:

@@ -7,18 +7,20 @@
 
 The command is `gradloom explain mul`.
 
-Layout: `lookup` (what was asked about), `facts` and `node_facts` (what is known of it), `places` (where that is
-written), `page` (the explanation as blocks), `as_text` and `as_html` (how they look).
+Layout: `lookup` (what was asked about), `library` (where operators and their facts come from), `facts` and
+`node_facts` (what is said of them), `places` (where that is written), `page` (the explanation as blocks), `as_text` and
+`as_html` (how they look).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from .as_text import as_text
-from .facts import library
+from .library import Library, libraries
 from .lookup import Target, UnknownName, find
 from .page import Block, page
 
@@ -33,13 +35,13 @@ class Explanation:
         blocks: headings, paragraphs, tables, equations and source code, in their order.
     """
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, among: Sequence[Library]) -> None:
+        self._target, self._libraries = target, among
         self.title = target.title
 
     @cached_property
     def blocks(self) -> list[Block]:
-        return page(self._target, library())
+        return page(self._target, self._libraries)
 
     def text(self, *, color: bool = False, sources: bool = True) -> str:
         """The explanation as text.
@@ -75,7 +77,7 @@ def explain(target: Any) -> Explanation:
     Args:
         target: an operator's name (`"mul"`, `"mul.Tensor"`, `"add_"`, `"linalg.inv"`), the name or class of a node
             (`"MulBackward0"`), a function or method of gradloom, a node (`loss.grad_fn`), a tensor with one, or a
-            custom Function.
+            custom Function. Operators of packages and of `gradloom.ops.define` are known, too (`"myops.softabs"`).
 
     Returns:
         An Explanation: print it, or let the interactive session or notebook show it.
@@ -84,4 +86,5 @@ def explain(target: Any) -> Explanation:
         UnknownName: (a LookupError) for a name that nothing has; the message suggests one that is close.
         TypeError: for anything else.
     """
-    return Explanation(find(target, library().derivatives))
+    among = libraries()
+    return Explanation(find(target, among), among)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import gradloom
@@ -12,6 +13,8 @@ from gradloom.autograd.node import Node
 from gradloom.codegen.derivative_model import DifferentiableFunction
 from gradloom.codegen.derivatives import Derivatives
 from gradloom.codegen.schema import did_you_mean
+
+from .library import Library
 
 _PREFIXES = ("gradloom.", "torch.", "Tensor.", "nn.functional.", "F.", "autograd.graph.", "torch::autograd::", "ops.")
 _NAMESPACES = ("linalg", "fft", "special")
@@ -32,73 +35,84 @@ class Target:
     """
 
     title: str
-    functions: tuple[DifferentiableFunction, ...] = ()
+    functions: tuple[tuple[Library, DifferentiableFunction], ...] = ()
     node: Node | None = None
     written: Any = None
 
 
-def find(target: Any, derivatives: Derivatives) -> Target:
-    """Resolves what `explain` was given.
+def find(target: Any, libraries: Sequence[Library]) -> Target:
+    """Resolves what `explain` was given, among the operators of some libraries, gradloom's first.
 
     Raises:
         UnknownName: for a name that nothing has.
         TypeError: for an object that is none of those that can be explained.
     """
     if isinstance(target, str):
-        return _by_name(target, derivatives)
+        return _by_name(target, libraries)
     if isinstance(target, gradloom.Tensor):
         if target.grad_fn is None:
             raise TypeError("this tensor has no grad_fn: it is a leaf, or was made without recording. Give explain() "
                             "an operator, a node, or a tensor that operators made from one that requires a gradient")
         target = target.grad_fn
     if isinstance(target, Node):
-        found = _by_class(type(target), derivatives)
+        found = _by_class(type(target), libraries)
         return Target(found.title, found.functions, target, found.written)
     if isinstance(target, type) and issubclass(target, Node):
-        return _by_class(target, derivatives)
+        return _by_class(target, libraries)
     if isinstance(target, type) and issubclass(target, gradloom.autograd.Function):
         return Target(target.__name__, written=target)
     if callable(target):
-        return _by_function(target, derivatives)
+        return _by_function(target, libraries)
     raise TypeError(f"explain() takes an operator's name or function, a node or its class, or a tensor, not "
                     f"{type(target).__name__}")
 
 
-def _by_name(name: str, derivatives: Derivatives) -> Target:
+def _by_name(name: str, libraries: Sequence[Library]) -> Target:
     bare = name.strip()
     for prefix in _PREFIXES:
         bare = bare.removeprefix(prefix)
-    space, _, rest = bare.partition(".")
-    if space in _NAMESPACES:
-        bare = f"{space}_{rest}"
-    if bare in derivatives and bare != derivatives[bare].schema.name.name:
-        return Target(bare, (derivatives[bare],))
-    overloads = [f for f in derivatives if f.schema.name.name == bare and f.schema.kind != "out"]
-    if overloads:
-        return Target(bare, tuple(overloads))
-    if bare in derivatives:  # out variants, by their full names
-        return Target(bare, (derivatives[bare],))
-    named = [f for f in derivatives if f.schema.name.unambiguous == bare]
-    nodes = _users_of(bare, derivatives) or [
-        f for f in derivatives if f.info is not None and f.info.node and f.info.node.rstrip("0123456789") == bare]
-    if named or nodes:
-        return Target(bare, tuple(named or _entries(nodes)))
+    for library in libraries:
+        space = library.target.namespace
+        local = bare.removeprefix(f"{space}.").removeprefix(f"{space}::") if space else bare
+        found = _named(local, library.derivatives)
+        if found:
+            return Target(local, tuple([(library, f) for f in found]))
     written = _written_by_hand(bare)
     if written is not None:
         return Target(bare, written=written)
-    raise UnknownName(f"there is no operator or node `{name}`{_suggestion(bare, derivatives)}")
+    raise UnknownName(f"there is no operator or node `{name}`{_suggestion(bare, libraries)}")
 
 
-def _suggestion(name: str, derivatives: Derivatives) -> str:
-    names = {f.schema.name.name for f in derivatives} | {str(f.schema.name) for f in derivatives}
-    names |= {f.info.node for f in derivatives if f.info is not None and f.info.node}
+def _named(bare: str, functions: Derivatives) -> list[DifferentiableFunction]:
+    """The operators that a name may mean: one overload, all overloads, or those whose node is called so."""
+    space, _, rest = bare.partition(".")
+    if space in _NAMESPACES:
+        bare = f"{space}_{rest}"
+    if bare in functions and bare != functions[bare].schema.name.name:
+        return [functions[bare]]
+    overloads = [f for f in functions if f.schema.name.name == bare and f.schema.kind != "out"]
+    if overloads:
+        return overloads
+    if bare in functions:  # out variants, by their full names
+        return [functions[bare]]
+    nodes = _users_of(bare, functions) or [
+        f for f in functions if f.info is not None and f.info.node and f.info.node.rstrip("0123456789") == bare]
+    return [f for f in functions if f.schema.name.unambiguous == bare] or _entries(nodes)
+
+
+def _suggestion(name: str, libraries: Sequence[Library]) -> str:
+    functions = [f for library in libraries for f in library.derivatives]
+    names = {f.schema.name.name for f in functions} | {str(f.schema.name) for f in functions}
+    names |= {f.info.node for f in functions if f.info is not None and f.info.node}
+    names |= {f"{lib.target.namespace}.{f.schema.name.name}" for lib in libraries if lib.target.namespace
+              for f in lib.derivatives}
     short = {n.partition("_")[2] for n in names if n.partition("_")[0] in _NAMESPACES}
     hint = did_you_mean(name, names | short)
     return f": {hint}" if hint else "; `gradloom.explain(function)` takes functions, too"
 
 
-def _users_of(node: str, derivatives: Derivatives) -> list[DifferentiableFunction]:
-    return [f for f in derivatives if f.info is not None and f.info.node == node]
+def _users_of(node: str, functions: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
+    return [f for f in functions if f.info is not None and f.info.node == node]
 
 
 def _entries(functions: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
@@ -125,47 +139,45 @@ def _written_by_hand(name: str) -> Any:
     return found if inspect.isfunction(found) and found.__module__.startswith("gradloom") else None
 
 
-def _by_class(cls: type[Node], derivatives: Derivatives) -> Target:
-    functions = _users_of(cls.__name__, derivatives) if cls.__module__.startswith("gradloom.generated.") else []
-    if functions:
-        return Target(cls.__name__, tuple(_entries(functions)))
+def _by_class(cls: type[Node], libraries: Sequence[Library]) -> Target:
+    library = _home(cls.__module__, libraries)
+    functions = _users_of(cls.__name__, library.functions) if library is not None else []
+    if library is not None and functions:
+        if cls.__module__.endswith(".overrides"):
+            functions = [f for f in functions if f in library.specification.overrides]
+        return Target(cls.__name__, tuple([(library, f) for f in _entries(functions)]))
     function = getattr(cls, "_function", None)
     return Target(cls.__name__, written=function if function is not None else cls)
 
 
-def _by_function(function: Callable[..., Any], derivatives: Derivatives) -> Target:
+def _home(module: str, libraries: Sequence[Library]) -> Library | None:
+    """The library whose generated code a module is part of."""
+    return next((lib for lib in libraries if module.startswith(f"{lib.target.generated}.")), None)
+
+
+def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> Target:
     function = inspect.unwrap(getattr(function, "__func__", function), stop=lambda f: hasattr(f, "entries"))
     title = getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
-    overloads = getattr(function, "__wrapped__", function)
-    wrappers = [e[1] for e in overloads.entries] if hasattr(overloads, "entries") else [function]
-    names = [name for name in map(_operator_of, wrappers) if name in derivatives]
-    if names:
-        return Target(title, tuple(derivatives[name] for name in names))
+    wrappers = [e[1] for e in function.entries] if hasattr(function, "entries") else [function]
+    library = _home(str(getattr(wrappers[0], "__module__", "")), libraries)
+    if library is not None:
+        names = [name for name in [_operator_of(w, library) for w in wrappers] if name in library.derivatives]
+        if names:
+            return Target(title, tuple([(library, library.derivatives[name]) for name in names]))
     module = getattr(function, "__module__", None) or ""
     if inspect.isfunction(function) and module.split(".")[0] == "gradloom":
-        same = [f for f in derivatives if f.schema.name.name == title and f.schema.kind != "out"]
-        return Target(title, tuple(same)) if same else Target(title, written=function)
+        same = [f for f in libraries[0].derivatives if f.schema.name.name == title and f.schema.kind != "out"]
+        found = tuple([(libraries[0], f) for f in same])
+        return Target(title, found, written=None if found else function)
     raise TypeError(f"{title} is not one of gradloom's functions: explain() takes operators, functions of gradloom, "
                     "nodes and custom Functions")
 
 
-def _operator_of(wrapper: Any) -> str:
-    """The full name of the operator that a generated wrapper is, which its docstring starts with."""
-    doc = getattr(wrapper, "__doc__", None) or ""
+def _operator_of(wrapper: Any, library: Library) -> str:
+    """The full name of the operator that a generated wrapper is, which its docstring starts with; where Python runs
+    without docstrings, what the package has it for."""
+    doc = getattr(wrapper, "__doc__", None)
     if doc:
-        return doc.partition("(")[0]
-    return _unambiguous().get(wrapper, "")
-
-
-def _unambiguous() -> dict[Any, str]:
-    """Wrapper -> full name, where Python runs without docstrings."""
-    from gradloom.generated import namespaces
-
-    from .facts import library
-
-    found = {}
-    for f in library().derivatives:
-        wrapper = namespaces.OVERLOADS.get(f.schema.name.unambiguous)
-        if wrapper is not None:
-            found[wrapper] = f.name
-    return found
+        return str(doc).partition("(")[0]
+    overloads = import_module(f"{library.target.generated}.namespaces").OVERLOADS
+    return next((f.name for f in library.derivatives if overloads.get(f.schema.name.unambiguous) is wrapper), "")

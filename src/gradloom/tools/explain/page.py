@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradloom.codegen.derivative_model import DifferentiableFunction
 from gradloom.codegen.notation import Equation
 
-from .facts import Library, OperatorFacts
+from .facts import OperatorFacts
+from .library import Library
 from .lookup import Target
 from .node_facts import NodeFacts, node_facts, written_by_hand
 from .places import Place
@@ -54,10 +57,10 @@ class Table:
 Block = Heading | Paragraph | Code | Formulas | Table
 
 
-def page(target: Target, library: Library) -> list[Block]:
-    """The explanation of what was looked up."""
+def page(target: Target, libraries: Sequence[Library]) -> list[Block]:
+    """The explanation of what was looked up; `libraries` may have derivatives in the place of those."""
     blocks: list[Block] = []
-    facts = [library.facts(f) for f in target.functions]
+    facts = [library.facts(f) for library, f in target.functions]
     if len(facts) > 1 or target.node is not None:
         blocks.append(Heading(1, target.title))
     if len(facts) > 1:
@@ -66,14 +69,24 @@ def page(target: Target, library: Library) -> list[Block]:
         blocks += _node(node_facts(target.node))
     if target.written is not None:
         blocks += _written(target.title, target.written)
-    for one in facts:
-        blocks += operator(one)
+    for (library, function), one in zip(target.functions, facts, strict=True):
+        blocks += operator(one, _replacements(library, function, libraries))
     return blocks
 
 
-def operator(facts: OperatorFacts) -> list[Block]:
+def _replacements(library: Library, function: DifferentiableFunction, libraries: Sequence[Library]) -> list[Place]:
+    """The entries that replace the derivative of one of gradloom's operators now."""
+    if not library.target.is_own:
+        return []
+    return [place for other in libraries[1:] for f in other.specification.overrides if f.name == function.name
+            for place in other.facts(f).entries[-1:]]
+
+
+def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Block]:
     """The blocks of one operator."""
     blocks: list[Block] = [Heading(2, facts.name), Paragraph(_summary(facts))]
+    for place in replaced_by:
+        blocks += [Paragraph("Its derivative is replaced by this one:"), Code("override", place)]
     blocks += [Code("entry", place) for place in facts.entries]
     equations = facts.equations
     everything = (*([equations.value] if equations.value else []), *equations.backward, *equations.forward)
@@ -98,7 +111,7 @@ def operator(facts: OperatorFacts) -> list[Block]:
 
 def _summary(facts: OperatorFacts) -> str:
     function = facts.function
-    parts = [str(function.schema) + "."]
+    parts = []
     if function.variant is not None:
         parts.append(f"The {function.variant.kind} variant of {function.function.name}, derived by `autogen:`.")
     if facts.node is not None:
@@ -108,7 +121,7 @@ def _summary(facts: OperatorFacts) -> str:
     expression = facts.kernel_expression
     if expression is not None:
         parts.append(f"It computes `{expression}`.")
-    return " ".join(parts)
+    return f"{function.schema}\n{' '.join(parts)}".strip()
 
 
 def _node(facts: NodeFacts) -> list[Block]:

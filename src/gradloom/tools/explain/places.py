@@ -36,10 +36,13 @@ class Place:
 
 def definition(path: Path, name: str) -> Place | None:
     """A function or class at the top of a Python file that the generator wrote, up to the next thing there."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
+    text = _read(path)
+    return None if text is None else definition_in(text, path, name)
+
+
+def definition_in(text: str, path: Path, name: str) -> Place | None:
+    """The same in the text of a file."""
+    lines = text.splitlines()
     heads = tuple(f"{word} {name}{mark}" for word in ("def", "class") for mark in "(:")
     start = next((i for i, line in enumerate(lines) if line.startswith(heads)), None)
     if start is None:
@@ -64,10 +67,13 @@ def member(functions: Functions, family: str, name: str) -> Place | None:
 
 def entry(path: Path, key: str, name: str) -> Place | None:
     """The entry of a YAML file whose `key:` (`func`, `name`) is the schema of an operator."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
+    text = _read(path)
+    return None if text is None else entry_in(text, path, key, name)
+
+
+def entry_in(text: str, path: Path, key: str, name: str) -> Place | None:
+    """The same in the text of a file."""
+    lines = text.splitlines()
     wanted = re.compile(rf"[-\s]\s*['\"]?{key}['\"]?\s*:\s*['\"]?{re.escape(name)}\s*\(")
     for start, line in enumerate(lines):
         if not wanted.match(line):
@@ -79,3 +85,10 @@ def entry(path: Path, key: str, name: str) -> Place | None:
             end += 1
         return Place(path, start + 1, "\n".join(lines[start:end]).rstrip(), "yaml")
     return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None

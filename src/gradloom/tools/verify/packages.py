@@ -50,7 +50,7 @@ def operators_of(package: str | Path | Definition) -> tuple[Operator, ...]:
         return _joined(package.specification, sys.modules[name].OVERLOADS, None)
     target = target_of(package)
     check_fresh(target)
-    _import(target)
+    import_package(target)
     specification = load(target, lambda name: shown(target, name))
     overloads = import_module(f"{target.generated}.namespaces").OVERLOADS
     return _joined(specification, overloads, f"{target.package}.samples")
@@ -80,7 +80,7 @@ def check_fresh(target: Target) -> None:
                          "`gradloom generate` first")
 
 
-def _import(target: Target) -> None:
+def import_package(target: Target) -> None:
     """Import a package, from its project's folder where it is not installed."""
     assert target.source is not None
     try:

@@ -1,0 +1,190 @@
+"""Where the facts of operators are gathered from: gradloom, packages of operators, and `gradloom.ops.define`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+
+from gradloom.codegen.derivative_model import DifferentiableFunction
+from gradloom.codegen.notation import Notation
+from gradloom.codegen.source_functions import Functions
+from gradloom.codegen.specification import Specification, load
+from gradloom.codegen.support import Support
+from gradloom.codegen.target import installed, own
+from gradloom.codegen.text import Text
+
+from ..define import Definition, definitions
+from ..support import own_support, whole_row
+from ..verify.operators import Operator, join
+from ..verify.packages import operators_of, own_operators, own_specification
+from .facts import OperatorFacts, saved_fields
+from .node_facts import written_by_hand
+from .places import Place, definition, definition_in, entry, entry_in, member
+
+
+class Library:
+    """Operators with the files, or in memory the texts, that they are written in.
+
+    Args:
+        specification: the operators.
+        definition: what `gradloom.ops.define` gave, for those that it made.
+    """
+
+    def __init__(self, specification: Specification, definition: Definition | None = None) -> None:
+        self.specification, self.definition = specification, definition
+        self.target = specification.target
+        self.derivatives = specification.derivatives
+        base, mine = own().source, self.target.source
+        assert base is not None
+        self._sources = tuple(dict.fromkeys(p for p in (mine, base) if p is not None))
+        self.notation = Notation(*[source / "formulas" for source in self._sources])
+        self.kernels = Functions(*([mine / "kernels"] if mine is not None else []))
+        self.composites = Functions(*([mine / "composite"] if mine is not None else []))
+
+    @property
+    def functions(self) -> tuple[DifferentiableFunction, ...]:
+        """Its operators, and gradloom's whose derivatives it replaces."""
+        return (*self.derivatives, *self.specification.overrides)
+
+    @cached_property
+    def support(self) -> Support:
+        if self.target.is_own:
+            return own_support()[1]
+        return Support((*self.functions, *own_specification().derivatives), *self._sources)
+
+    def operators(self) -> tuple[Operator, ...]:
+        """Its operators with what calls them."""
+        if self.target.is_own:
+            return own_operators()
+        if self.definition is not None:
+            return operators_of(self.definition)
+        return join(self.derivatives, import_module(f"{self.target.generated}.namespaces").OVERLOADS)
+
+    def facts(self, function: DifferentiableFunction) -> OperatorFacts:
+        """All facts of an operator."""
+        return OperatorFacts(
+            function=function, entries=self._entries(function), equations=self.notation.of(function),
+            generated=self._generated(function), saved=saved_fields(function.info), kernels=self._kernels(function),
+            helpers=self._helpers(function), support=whole_row(function, self.support, self.operators))
+
+    # Entries
+
+    def _entries(self, function: DifferentiableFunction) -> tuple[Place, ...]:
+        info = function.info
+        names = [] if info is None else [info.name.partition("(")[0], function.function.name]
+        written = info.place if info is not None else None
+        found = [self._entry("func", [function.function.name], function.function.text),
+                 self._entry("name", names, written)]
+        return tuple(place for place in found if place is not None)
+
+    def _entry(self, key: str, names: Iterable[str], written: Text | None) -> Place | None:
+        """An entry, in the file as it is now; what was defined in memory, in the text that was given."""
+        if written is not None and self.target.specification is None and written.path.startswith("<"):
+            return next((p for n in names if (p := entry_in(written.source.text, Path(written.path), key, n))), None)
+        file = {"func": "native_functions.yaml", "name": "derivatives.yaml"}[key]
+        folders = [t.specification for t in (self.target, own()) if t.specification is not None]
+        return next((p for folder in folders for n in names if (p := entry(folder / file, key, n))), None)
+
+    # Generated code
+
+    def _generated(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
+        is_override = function in self.specification.overrides
+        family = function.function.family
+        found = [("wrapper", None if is_override else self._wrapper(f"variable_type/{family}.py", function))]
+        if function.info is not None and function.info.node is not None:
+            node = function.info.node
+            places = (self._definition(file, node) for file in self._node_files(family))
+            found.append(("node", next((place for place in places if place is not None), None)))
+        return tuple((what, place) for what, place in found if place is not None)
+
+    def _wrapper(self, file: str, function: DifferentiableFunction) -> Place | None:
+        """The wrapper of an operator, by the schema in its docstring: overloads are called otherwise than operators."""
+        name = function.schema.name
+        for candidate in (name.unambiguous, f"{name.unambiguous}_overload", name.name):
+            place = self._definition(file, candidate)
+            if place is not None and f'"""{function.name}(' in place.text:
+                return place
+        return None
+
+    def _node_files(self, family: str) -> list[str]:
+        names = self.definition.sources if self.definition is not None else [
+            p.relative_to(self._output).as_posix() for p in sorted(self._output.rglob("*.py"))]
+        folders = ("functions/", "overrides")
+        return [f"functions/{family}.py", *[n for n in names if n.startswith(folders)]]
+
+    @property
+    def _output(self) -> Path:
+        assert self.target.output is not None
+        return self.target.output
+
+    def _definition(self, file: str, name: str) -> Place | None:
+        if self.definition is None:
+            return definition(self._output / file, name)
+        module = sys.modules.get(f"{self.target.generated}.{file.removesuffix('.py').replace('/', '.')}")
+        text = self.definition.sources.get(file)
+        return None if module is None or text is None else definition_in(text, Path(str(module.__file__)), name)
+
+    # Kernels and helpers
+
+    def _kernels(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
+        native = function.function
+        if native.composite is not None:
+            family, _, name = native.composite.partition(".")
+            return self._named("composite", self.composites, [(family, name)])
+        if native.kernel is None:
+            return ()
+        names = re.findall(r"\b([a-z_]\w*)\.([a-z_]\w*)", native.kernel.source)
+        return self._named("kernel", self.kernels, [(f, n) for f, n in names if f in native.kernel.families])
+
+    def _helpers(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
+        info = function.info
+        names = [] if info is None else list(dict.fromkeys((*info.helpers, *info.forward_helpers)))
+        return self._named("helper", self.notation.helpers, names)
+
+    def _named(self, what: str, functions: Functions,
+               names: Iterable[tuple[str, str]]) -> tuple[tuple[str, Place], ...]:
+        found = []
+        for module, name in names:
+            stem = module.rpartition(".")[2]
+            place = self._given(module, name) or member(functions, stem, name) or self._borrowed(stem, name)
+            if place is not None:
+                found.append((f"{what} {stem}.{name}", place))
+        return tuple(found)
+
+    def _given(self, module: str, name: str) -> Place | None:
+        """A Python function that was given to `define`."""
+        if self.definition is None:
+            return None
+        for full in (module, f"{self.target.generated}.kernels.{module}"):
+            function = getattr(sys.modules.get(full), name, None)
+            if inspect.isfunction(function):
+                return written_by_hand(function)
+        return None
+
+    def _borrowed(self, family: str, name: str) -> Place | None:
+        """What a package takes from gradloom."""
+        return None if self.target.is_own else member(library().kernels, family, name)
+
+
+@cache
+def library() -> Library:
+    """The operators of the gradloom that is imported, loaded once."""
+    return Library(own_specification())
+
+
+def libraries() -> tuple[Library, ...]:
+    """gradloom's operators, then those of packages and definitions that are registered now."""
+    from gradloom.ops._registry import registered
+
+    packages = [_package(name.removesuffix(".generated")) for name, r in registered().items() if r.is_package]
+    return (library(), *packages, *[Library(d.specification, d) for d in definitions()])
+
+
+@cache
+def _package(name: str) -> Library:
+    return Library(load(installed(name)))
