@@ -70,6 +70,8 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
         IndexError, RuntimeError: as `getitem`, and for shapes that do not fit.
     """
     if not isinstance(value, Tensor):
+        if isinstance(value, (np.integer, np.float64, np.complex128)):
+            value = value.item()  # PyTorch takes no other of NumPy's numbers
         if not isinstance(value, _NUMBERS) or isinstance(value, np.generic):
             raise TypeError(f"can't assign a {_type_name(value)} to a {legacy_type_name(self.dtype)}")
         value = _number(self, value)
