@@ -58,9 +58,8 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
 
     ∂L/∂x = max_pool2d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
-    dz₀ = gather_spatial(dx, z₁, 2)
+    dz₀ = reshape(gather(flatten(dx, −2), −1, flatten(z₁, −2), sparse_grad = False), shape(z₁))
     where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxPool2DWithIndicesBackward0, from the entry max_pool2d_with_indices of derivatives.yaml.
     """
@@ -107,11 +106,10 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
 
-    ∂L/∂grad_output = gather_spatial(g, indices, 2)
+    ∂L/∂grad_output = reshape(gather(flatten(g, −2), −1, flatten(indices, −2), sparse_grad = False), shape(indices))
     ∂L/∂x = 0
     dz = max_pool2d_with_indices_backward(dgrad_output, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxPool2DWithIndicesBackwardBackward0, from the entry max_pool2d_with_indices_backward of derivatives.yaml.
     """
@@ -403,9 +401,8 @@ def adaptive_max_pool2d(input, output_size):
     """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)
 
     ∂L/∂x = adaptive_max_pool2d_backward(g, x, z₁)
-    dz₀ = gather_spatial(dx, z₁, 2)
+    dz₀ = reshape(gather(flatten(dx, −2), −1, flatten(z₁, −2), sparse_grad = False), shape(z₁))
     where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     AdaptiveMaxPool2DBackward0, from the entry adaptive_max_pool2d of derivatives.yaml.
     """
@@ -447,11 +444,10 @@ def adaptive_max_pool2d(input, output_size):
 def adaptive_max_pool2d_backward(grad_output, self, indices):
     """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
 
-    ∂L/∂grad_output = gather_spatial(g, indices, 2)
+    ∂L/∂grad_output = reshape(gather(flatten(g, −2), −1, flatten(indices, −2), sparse_grad = False), shape(indices))
     ∂L/∂x = 0
     dz = adaptive_max_pool2d_backward(dgrad_output, x, indices)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     AdaptiveMaxPool2DBackwardBackward0, from the entry adaptive_max_pool2d_backward of derivatives.yaml.
     """
@@ -513,10 +509,9 @@ _ADAPTIVE_MAX_POOL2D_BACKWARD = GuardedOverload("adaptive_max_pool2d_backward", 
 def max_unpool2d(input, indices, output_size):
     """max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor
 
-    ∂L/∂x = gather_spatial(g, indices, 2)
+    ∂L/∂x = reshape(gather(flatten(g, −2), −1, flatten(indices, −2), sparse_grad = False), shape(indices))
     dz = max_unpool2d(dx, indices, output_size)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxUnpool2DBackward0, from the entry max_unpool2d of derivatives.yaml.
     """
@@ -562,9 +557,8 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
 
     ∂L/∂x = max_pool3d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
-    dz₀ = gather_spatial(dx, z₁, 3)
+    dz₀ = reshape(gather(flatten(dx, −3), −1, flatten(z₁, −3), sparse_grad = False), shape(z₁))
     where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxPool3DWithIndicesBackward0, from the entry max_pool3d_with_indices of derivatives.yaml.
     """
@@ -611,11 +605,10 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor
 
-    ∂L/∂grad_output = gather_spatial(g, indices, 3)
+    ∂L/∂grad_output = reshape(gather(flatten(g, −3), −1, flatten(indices, −3), sparse_grad = False), shape(indices))
     ∂L/∂x = 0
     dz = max_pool3d_with_indices_backward(dgrad_output, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxPool3DWithIndicesBackwardBackward0, from the entry max_pool3d_with_indices_backward of derivatives.yaml.
     """
@@ -907,9 +900,8 @@ def adaptive_max_pool3d(input, output_size):
     """adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)
 
     ∂L/∂x = adaptive_max_pool3d_backward(g, x, z₁)
-    dz₀ = gather_spatial(dx, z₁, 3)
+    dz₀ = reshape(gather(flatten(dx, −3), −1, flatten(z₁, −3), sparse_grad = False), shape(z₁))
     where x = self, z₀ = result0, z₁ = result1, g = ∂L/∂z₀
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     AdaptiveMaxPool3DBackward0, from the entry adaptive_max_pool3d of derivatives.yaml.
     """
@@ -951,11 +943,10 @@ def adaptive_max_pool3d(input, output_size):
 def adaptive_max_pool3d_backward(grad_output, self, indices):
     """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
 
-    ∂L/∂grad_output = gather_spatial(g, indices, 3)
+    ∂L/∂grad_output = reshape(gather(flatten(g, −3), −1, flatten(indices, −3), sparse_grad = False), shape(indices))
     ∂L/∂x = 0
     dz = adaptive_max_pool3d_backward(dgrad_output, x, indices)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     AdaptiveMaxPool3DBackwardBackward0, from the entry adaptive_max_pool3d_backward of derivatives.yaml.
     """
@@ -1017,10 +1008,9 @@ _ADAPTIVE_MAX_POOL3D_BACKWARD = GuardedOverload("adaptive_max_pool3d_backward", 
 def max_unpool3d(input, indices, output_size, stride, padding):
     """max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor
 
-    ∂L/∂x = gather_spatial(g, indices, 3)
+    ∂L/∂x = reshape(gather(flatten(g, −3), −1, flatten(indices, −3), sparse_grad = False), shape(indices))
     dz = max_unpool3d(dx, indices, output_size, stride, padding)
     where x = self, z = result, g = ∂L/∂z
-    gather_spatial: The elements of a tensor at positions in its last `dims` dimensions, flattened; of the shape of `indices`.
 
     MaxUnpool3DBackward0, from the entry max_unpool3d of derivatives.yaml.
     """

@@ -10,6 +10,5 @@ def gather_spatial(tensor, indices, dims):
 
     Max pooling is such a selection, so this is its derivative in forward mode and the adjoint of its backward.
     """
-    lead = tensor.shape[:-dims]
-    flat = ops.reshape(tensor, (*lead, -1))
-    return ops.reshape(ops.gather(flat, -1, ops.reshape(indices, (*lead, -1)), sparse_grad=False), indices.shape)
+    flat, places = ops.flatten(tensor, -dims), ops.flatten(indices, -dims)
+    return ops.reshape(ops.gather(flat, -1, places, sparse_grad=False), indices.shape)

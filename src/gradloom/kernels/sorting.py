@@ -37,7 +37,7 @@ def order(array, axis, descending) -> np.ndarray:
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
-    """The k greatest (or least) elements along a dimension in order, and their indices.
+    """The k greatest (or least) elements along a dimension in order, and their indices; of a number, itself.
 
     Raises:
         RuntimeError: if there are fewer than `k`.
@@ -49,8 +49,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if self.dtype.kind == "b":
         raise RuntimeError("topk does not support bool dtypes on CPU")
     if axis is None:
-        found = self.copy(), np.zeros((), np.int64)
-        return found if k else (found[0].reshape(1)[:0], found[1].reshape(1)[:0])
+        return self.copy(), np.zeros((), np.int64)  # for k 0, too, as in PyTorch
     n = self.shape[axis]
     keys = widen(self)
     if k * _BLOCK * 4 <= n:

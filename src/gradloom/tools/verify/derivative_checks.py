@@ -275,6 +275,8 @@ class FirstOrder:
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
         """The tangents of all inputs at once give the sum of what each gives."""
+        if any(not len(self.function.by_input[i]) for i in forward):
+            return  # nothing to add up
         directions = {i: self.function.by_input[i].sum(0) for i in forward}
         try:
             found = self.function.pushed(directions)

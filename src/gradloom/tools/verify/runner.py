@@ -11,7 +11,7 @@ import numpy as np
 
 import gradloom
 
-from .case import Case, is_float
+from .case import Case, is_float, tensors
 from .derivative_checks import FirstOrder, SecondOrder
 from .diagnosis import explained
 from .faults import ENTRY, FORWARD, KERNEL, Fault, said
@@ -142,6 +142,8 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
             _count(result, name)
         if wrong:
             return  # the derivative of a wrong derivative says nothing more
+        if case.label == "0-dim" and not case.operator.is_pointwise:
+            return  # many a second derivative of one number alone is 0/0
         two = SecondOrder(case, second)
         yield from two.faults()
         for name in two.counts:
@@ -170,6 +172,26 @@ def _derived(case: Case) -> Iterator[Case]:
             other = Case(case.operator, tuple(args), kwargs, label)
             if _runs(other):
                 yield other
+
+
+    elif not case.operator.is_random and case.floats:
+        yield from _emptied(case)
+
+
+def _emptied(case: Case) -> Iterator[Case]:
+    """The call with nothing along the first dimension of all its tensors, if they share it and it takes that; and with
+    a number in the place of its only tensor."""
+    found = [t for _, value in case.arguments() for t in tensors(value)]
+    sizes = {t.shape[0] for t in found if t.ndim}
+    says_sizes = any(a.python_name.endswith("sizes") for a in case.operator.schema.inputs)
+    if len(sizes) == 1 and sizes != {0} and all(t.ndim for t in found) and not says_sizes:
+        other = case.changed(lambda t: gradloom._operators.wrap(t._array[:0].copy()), "zero-size")
+        if _runs(other):
+            yield other
+    if len(found) == 1 and found[0].ndim and 0 not in found[0].shape:
+        other = case.changed(lambda t: gradloom._operators.wrap(np.array(t._array.reshape(-1)[0])), "0-dim")
+        if _runs(other) and all(np.isfinite(t._array).all() for t in tensors(other.plain()) if is_float(t)):
+            yield other
 
 
 def _complex(tensor: Any) -> Any:

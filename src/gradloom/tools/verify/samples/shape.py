@@ -66,6 +66,10 @@ SAMPLES = {
     "as_strided_scatter": calls(
         (x, tensor(2, 2, seed=1), (2, 2), (1, 2)), (flipped, tensor(3, seed=1), (3,), (1,), 2)
     ),
+    "set_.source_Storage": calls((x, y.untyped_storage())),
+    "set_.source_Storage_storage_offset": calls(
+        (x, y.untyped_storage(), 1, (2,), (2,)), (x, y.untyped_storage(), 0, (3,))
+    ),
     "set_.source_Tensor_storage_offset": calls((x, y, 1, (2,), (2,)), (x, y, 0, (3,))),
     "repeat": calls((x, (2, 1)), (x, (2, 1, 3)), (number, (2,)), (x, (0, 1)), (flipped, (1, 2))),
     "tile": calls((x, (2,)), (x, (1, 2, 1))),
