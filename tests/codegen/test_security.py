@@ -14,7 +14,7 @@ import jinja2
 import numpy
 import pytest
 
-from gradloom.codegen import array_namespace, cli, render
+from gradloom.codegen import array_namespace, cli, templating
 from gradloom.codegen.errors import SpecError
 from gradloom.codegen.source import MAX_BYTES, load_entries, parse_entries
 from tests.codegen.attacks import DEFAULTS, EXPRESSIONS, NAMES, SCHEMAS
@@ -228,18 +228,18 @@ def test_a_docstring_cannot_be_left(generate):
     schema = 'f(Tensor self, str m=\'"""+__import__("os").system("true")+"""\') -> Tensor'
     made = generate(NATIVE + f"- func: {quoted(schema)}\n  kernel: self\n")
     assert "plain characters" in made
-    assert render._docstring('a"""b\\') == 'a\\"\\"\\"b\\\\'
-    assert ast.literal_eval(f'"""{render._docstring(schema)}"""') == schema
+    assert templating._docstring('a"""b\\') == 'a\\"\\"\\"b\\\\'
+    assert ast.literal_eval(f'"""{templating._docstring(schema)}"""') == schema
 
 
 def test_templates_are_sandboxed():
-    template = render._ENVIRONMENT.from_string("{{ ''.__class__.__mro__ }}")
+    template = templating._ENVIRONMENT.from_string("{{ ''.__class__.__mro__ }}")
     with pytest.raises(jinja2.exceptions.SecurityError):
         template.render()
     with pytest.raises(jinja2.exceptions.SecurityError):
-        render._ENVIRONMENT.from_string("{{ x.append(1) }}").render(x=[])
+        templating._ENVIRONMENT.from_string("{{ x.append(1) }}").render(x=[])
     with pytest.raises(jinja2.exceptions.UndefinedError):
-        render._ENVIRONMENT.from_string("{{ missing }}").render()
+        templating._ENVIRONMENT.from_string("{{ missing }}").render()
 
 
 def test_text_from_the_files_is_no_template(generate):
