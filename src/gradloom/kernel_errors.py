@@ -30,7 +30,7 @@ def refusal(error: Exception, name: str, *arrays) -> Exception:
         RuntimeError for shapes that do not broadcast and numbers out of a dtype's range, NotImplementedError for a
         dtype that the operator does not take; `error` itself if it says anything else.
     """
-    arrays = [a for a in arrays if isinstance(a, np.ndarray)]
+    arrays = tuple([a for a in arrays if isinstance(a, np.ndarray)])
     if isinstance(error, OverflowError):
         dtype = str(error).rpartition(" ")[2]
         return RuntimeError(f"value cannot be converted to type {_CPP_TYPES.get(dtype, dtype)} without overflow")

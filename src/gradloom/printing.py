@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class _Options:
-    precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
 
 
 options = _Options()

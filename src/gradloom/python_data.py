@@ -162,7 +162,7 @@ def _not_numeric(data):
 
 
 def _fits(value) -> bool:
-    return isinstance(value, (int, np.generic)) and -2**63 <= value < 2**63
+    return isinstance(value, (int, np.generic)) and -2**63 <= value < 2**63  # type: ignore[operator]
 
 
 def _leaves(data):

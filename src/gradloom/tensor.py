@@ -546,7 +546,8 @@ def _real_number(value, kind):
 
 def _strides_without_elements(array) -> list[int]:
     """Strides in bytes as PyTorch gives them to an empty tensor, where NumPy has zeros: those of sizes of 1 or more."""
-    strides, step = [], array.itemsize
+    strides: list[int] = []
+    step = array.itemsize
     for n in reversed(array.shape):
         strides.insert(0, step)
         step *= max(n, 1)

@@ -120,6 +120,10 @@ def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
     folders = checkout / "src" / "gradloom", checkout / "generated"
     assert shown.split() == [str(folder / "__init__.py") for folder in folders]
     assert "usage: gradloom" in run(python.with_name("gradloom"), "--help", cwd=tmp_path)
+    # Type checkers do not follow the import hook: they find the library, and the stubs of what it binds, by this.
+    types = (site / "gradloom_types.pth").read_text().split()
+    assert types == [str(checkout / "src"), str(checkout / "generated" / "stubs")]
+    assert (checkout / STUBS / "py.typed").read_text() == "partial\n"
 
 
 def test_the_library_itself_needs_numpy_only():

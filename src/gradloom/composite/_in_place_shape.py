@@ -82,7 +82,8 @@ def set_storage_offset_(self, source, storage_offset, size, stride):
 
 
 def _contiguous(size) -> list[int]:
-    strides, step = [], 1
+    strides: list[int] = []
+    step = 1
     for n in reversed(size):
         strides.insert(0, step)
         step *= max(n, 1)
