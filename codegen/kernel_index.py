@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from .schema_types import did_you_mean
@@ -55,7 +56,7 @@ class FunctionIndex:
         self.room = folder.name if folder is not None else ""
         self._functions: dict[str, dict[str, Signature]] = {}
 
-    @property
+    @cached_property
     def families(self) -> tuple[str, ...]:
         """The names of the files, sorted."""
         if self.folder is None:
@@ -120,7 +121,7 @@ class GivenFunctions(FunctionIndex):
         self._family = family
         self._functions[family] = dict(functions)
 
-    @property
+    @cached_property
     def families(self) -> tuple[str, ...]:
         return (self._family,) if self._functions[self._family] else ()
 

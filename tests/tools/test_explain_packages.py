@@ -52,9 +52,9 @@ def test_an_operator_that_was_defined_in_memory(softabs):
     text = str(explain("softabs"))
     order = ["== softabs ==", "<define>:2  entry", "kernel: python.softabs_kernel", "<define>:8  entry",
              "self: softabs_slope(grad, self, result)", "∂L/∂x = softabs_slope(g, x, z)",
-             "in-place         yes (softabs_)", "What SoftabsBackward0 saves", f"{os.path.basename(__file__)}:", "def softabs_kernel(self, eps):",
-             "def softabs_slope(grad, self, result):", "def softabs(input, eps=0.1, *, out=None):",
-             "class SoftabsBackward0(Node):"]
+             "in-place         yes (softabs_)", "What SoftabsBackward0 saves", f"{os.path.basename(__file__)}:",
+             "def softabs_kernel(self, eps):", "def softabs_slope(grad, self, result):",
+             "def softabs(input, eps=0.1, *, out=None):", "class SoftabsBackward0(Node):"]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
 
