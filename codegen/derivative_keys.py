@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .errors import SpecError, shorten
+from .foreign_words import derivative_key
 from .formula import Formula, FormulaError, parse
 from .schema import FunctionSchema, did_you_mean
 from .text import Entry, Node, Text, TextList
@@ -186,7 +187,7 @@ def _check_name(name: Text, schema: FunctionSchema, arguments: set[str], returns
         hint = "an operator with out= is never differentiable; write the functional operator's entry"
         raise name.error(f"formula for `{word}`, which is written to", hint)
     known = [*arguments, *returns, DIFFERENTIABILITY, DISPATCH, NODE]
-    hint = _result_hint(word, returns) or did_you_mean(word, known)
+    hint = _result_hint(word, returns) or derivative_key(word, known) or did_you_mean(word, known)
     what = ", ".join(f"`{a.python_name}`" for a in schema.inputs if a.type.is_tensor_like) or "no tensors"
     message = f"`{schema.name}` has no input or output `{shorten(word)}`"
     raise name.error(

@@ -34,6 +34,7 @@ from .derivative_model import (
 )  # fmt: skip
 from .derivative_outputs import check_styles, find_outputs, styled_uses
 from .errors import MAX_ERRORS, SpecError, raise_all, shorten
+from .foreign_words import derivative_key
 from .formula_arrays import array_forms
 from .formula_helpers import find_helpers
 from .formula_names import Resolved
@@ -166,6 +167,8 @@ class _Loader:
             close = next((key for word, key in entry.keys.items() if did_you_mean(word, [NAME])), None)
             if close is not None:
                 raise close.error(f"unknown key `{shorten(close.value)}`", did_you_mean(close.value, [NAME]))
+            if "func" in entry:
+                raise entry.keys["func"].error("unknown key `func`", derivative_key("func", ()))
             raise entry.error("the entry has no `name`", hint)
         self.check_override(entry)
         schema = parse_func(text)
@@ -199,10 +202,12 @@ class _Loader:
     def hint_for(self, schema: FunctionSchema) -> str:
         """What to write for an operator that native_functions.yaml does not have."""
         overloads = [
-            str(s.name) for f in self.functions for s in f.schemas if s.name.name == schema.name.name
-        ]
+            str(s.name) for f in self.functions for s in f.schemas
+            if s.name.name == schema.name.name and s.kind != "out"
+        ]  # fmt: skip
         if overloads:
-            return f"the overloads are {', '.join(f'`{o}`' for o in overloads)}"
+            close = did_you_mean(str(schema.name), overloads, cutoff=0.8)
+            return close or f"the overloads are {', '.join(f'`{o}`' for o in overloads)}"
         close = did_you_mean(str(schema.name), self.functions.names) or did_you_mean(
             schema.name.name, {n.partition(".")[0] for n in self.functions.names}
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from .foreign_words import FORMULA_METHODS
 from .formula import FormulaError
 from .formula_context import BUILTINS, MATH, SAVE_IF, STANDALONE, Names
 from .formula_metadata import (
@@ -63,7 +64,8 @@ class Calls(Names):
         if kind.may_be_tensor:
             known = [*ATTRIBUTE_NAMES, *METHOD_NAMES, *self.callables.methods]
             hint = (
-                did_you_mean(node.attr, known)
+                FORMULA_METHODS.get(node.attr)
+                or did_you_mean(node.attr, known)
                 or f"they have {', '.join(f'`{n}`' for n in sorted(ATTRIBUTE_NAMES))}"
             )
             return self.formula.attribute_error(node, f"tensors have no attribute `{node.attr}`", hint)
@@ -139,9 +141,8 @@ class Calls(Names):
         if operator is not None:
             raise self.formula.error(func, f"operator `{name}` is a method only", f"write `x.{name}(...)`")
         known = self.functions()
-        hint = (
-            did_you_mean(name, known) or "a formula may call operators and the public functions in formulas/"
-        )
+        hint = did_you_mean(name, [*known, *STANDALONE])
+        hint = hint or "a formula may call operators and the public functions in formulas/"
         raise self.formula.error(func, f"unknown function `{name}`", hint)
 
     def _check_not_hidden(self, func: ast.Name, variable: Variable | None, what: str) -> None:
@@ -207,7 +208,11 @@ class Calls(Names):
         if name in self.callables.helpers or name in self.callables.operators:
             hint = f"call it as a function: `{name}({self.formula.source(func.value)}, ...)`"
             raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
-        hint = did_you_mean(name, [*self.callables.methods, *METHOD_NAMES]) or _METHODS_HINT
+        hint = (
+            FORMULA_METHODS.get(name)
+            or did_you_mean(name, [*self.callables.methods, *METHOD_NAMES])
+            or _METHODS_HINT
+        )
         raise self.formula.attribute_error(func, f"tensors have no method `{name}`", hint)
 
     def _check_write(self, func: ast.Attribute) -> None:

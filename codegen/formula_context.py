@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .foreign_words import formula_name
 from .formula import Formula, FormulaError
 from .formula_scope import Helper, Kind, Operator, Scope, Variable
 from .schema import did_you_mean
@@ -98,8 +99,9 @@ class Names:
         names = ", ".join(f"`{n}`" for n in known[:-3])
         known += STANDALONE if node is self.formula.tree else ()
         hint = (
-            did_you_mean(name, known)
-            or did_you_mean(name, self.functions())
+            formula_name(name, known)
+            or did_you_mean(name, known)
+            or did_you_mean(name, self.functions(), cutoff=0.8)
             or f"this formula may use {names}"
         )
         return self.formula.error(node, f"unknown name `{name}`", hint)

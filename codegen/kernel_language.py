@@ -14,6 +14,7 @@ from . import array_namespace as xp_names
 from .constants import constant_problem
 from .errors import SpecError, shorten
 from .expression import LANGUAGE
+from .foreign_words import ARRAY_MEMBERS, NUMPY_FORMS, NUMPY_NAMES
 from .kernel_index import FunctionIndex
 from .reserved import GENERATED_NAMES
 from .schema import did_you_mean
@@ -107,10 +108,27 @@ class Checker:
         if families:
             return f"did you mean `{families[0]}.{name}`?"
         if called:
-            close = did_you_mean(name, sorted(xp_names.names_in("")), cutoff=0.8)
-            return close.replace("`", "`xp.", 1) or LANGUAGE
+            in_python = did_you_mean(name, sorted(xp_names.BUILTINS), cutoff=0.65)
+            return self.numpy_hint(name, "", 0.8) or in_python or LANGUAGE
+        if name == "input" and "self" in self.arguments:
+            return "did you mean `self`?"
         known = (*self.arguments, "xp", *self.kernels.families)
         return did_you_mean(name, known) or f"the arguments are {', '.join(self.arguments) or 'none'}"
+
+    def numpy_hint(self, name: str, submodule: str, cutoff: float = 0.7) -> str:
+        """What to write for a name that NumPy does not have, or that the language does not take from it."""
+        if not submodule and name in NUMPY_FORMS:
+            return NUMPY_FORMS[name]
+        where = f"xp.{submodule}." if submodule else "xp."
+        meant = NUMPY_NAMES.get(name, "") if not submodule else ""
+        if meant:
+            return f"did you mean `xp.{meant}`?"
+        known = xp_names.names_in(submodule) | (xp_names.SUBMODULES if not submodule else set())
+        close = did_you_mean(name, sorted(known), cutoff)
+        families = self.kernels.find(name) if not close or name not in close else ()
+        if families:
+            return f"did you mean `{families[0]}.{name}`?"
+        return close.replace("`", f"`{where}", 1)
 
     def attribute(self, node: ast.Attribute, local: frozenset[str], called: bool = False) -> None:
         path = dotted_name(node)
@@ -134,8 +152,12 @@ class Checker:
         if node.attr not in allowed:
             other = xp_names.ATTRIBUTES if called else xp_names.METHODS
             what = "method" if called else "attribute"
-            if node.attr in other:
+            if node.attr in ARRAY_MEMBERS:
+                hint = ARRAY_MEMBERS[node.attr]
+            elif node.attr in other:
                 hint = f"write `{node.attr}` without calling it" if called else f"call it: `{node.attr}(...)`"
+            elif xp_names.kind_of((node.attr,)) in ("ufunc", "function"):
+                hint = f"write `xp.{node.attr}({ast.unparse(node.value)})`"
             else:
                 hint = (
                     did_you_mean(node.attr, sorted(allowed))
@@ -154,7 +176,6 @@ class Checker:
         shown = ".".join(("xp", *path))
         if kind is None:
             submodule = path[0] if len(path) > 1 and path[0] in xp_names.SUBMODULES else ""
-            known = xp_names.names_in(submodule)
             bad = node
             while not submodule and isinstance(bad.value, ast.Attribute):
                 bad = bad.value
@@ -162,7 +183,7 @@ class Checker:
             where = f"xp.{submodule}" if submodule else "xp"
             if len(path) > 1 and not submodule and xp_names.kind_of(path[:1]) is not None:
                 raise self.error(node, f"`{shown}` is outside the kernel language")
-            close = "" if exists else did_you_mean(bad.attr, sorted(known))
+            close = "" if exists else self.numpy_hint(bad.attr, submodule)
             problem = (
                 f"`{where}.{bad.attr}` is outside the kernel language"
                 if exists

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import SpecError, shorten
+from .foreign_words import NATIVE_KEYS
 from .schema import did_you_mean
 from .text import Entry, Node, Text, TextList
 
@@ -85,6 +86,7 @@ def check_keys(entry: Entry) -> list[SpecError]:
         if name not in KEYS:
             hint = (
                 _PYTORCH_KEYS.get(name)
+                or NATIVE_KEYS.get(name)
                 or did_you_mean(name, KEYS)
                 or "remove it; docs/yaml-language.md lists the keys"
             )

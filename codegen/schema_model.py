@@ -52,6 +52,8 @@ class Argument:
         if base == "Tensor" and not self.type.is_optional:
             return "a tensor has no default value, an optional one has `None`: `Tensor?`"
         known = [*SYMBOLS.get(base, ()), "None", "True", "False"]
+        if str(self.default).lower() in ("none", "null", "nullopt", "nullptr"):
+            return f"write `{self.type}? {self.name}=None`, or a value of type {self.type}"
         written = {"bool": "write `True` or `False`", "str": "write the string in quotes"}.get(base)
         return (
             did_you_mean(str(self.default), known)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from .errors import shorten
+from .foreign_words import TYPES
 
 BASE_TYPES = (
     "Tensor", "Scalar", "int", "SymInt", "float", "bool", "SymBool", "str", "ScalarType", "Layout", "Device",
@@ -90,7 +91,8 @@ class SchemaError(ValueError):
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A hint that names the closest known word, or '' when none is as close as `cutoff` (1 is equal)."""
-    close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    names = list(known)
+    close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, cutoff)
     return f"did you mean `{close[0]}`?" if close else ""
 
 
@@ -168,7 +170,8 @@ class Base(Type):
 
     def __post_init__(self) -> None:
         if self.name not in BASE_TYPES:
-            hint = did_you_mean(self.name, BASE_TYPES) or f"the types are {', '.join(BASE_TYPES)}"
+            hint = TYPES.get(self.name) or did_you_mean(self.name, BASE_TYPES)
+            hint = hint or f"the types are {', '.join(BASE_TYPES)}"
             raise SchemaError(f"unknown type `{self.name}`", length=len(self.name), hint=hint)
 
     def text(self, annotation: Annotation | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pydoc
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from gradloom.generated import namespaces
 
 
 def test_a_function_says_what_it_computes_how_it_differentiates_and_where_that_is_written():
-    assert gradloom.mul.__doc__ == """mul.Tensor(Tensor self, Tensor other) -> Tensor
+    assert inspect.getdoc(gradloom.mul) == inspect.cleandoc("""mul.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x · y
     ∂L/∂x = g · y*
@@ -22,7 +23,7 @@ def test_a_function_says_what_it_computes_how_it_differentiates_and_where_that_i
     where x = self, y = other, z = result, g = ∂L/∂z
 
     MulBackward0, from the entry mul.Tensor of derivatives.yaml.
-    """
+    """)
 
 
 def test_methods_say_the_same_as_functions():
