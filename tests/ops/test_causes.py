@@ -194,6 +194,8 @@ def test_a_sum_that_broadcasting_does_not_make_is_missed(tmp_path):
         yield (gradloom.rand(2, 3, dtype=gradloom.float64), gradloom.rand(2, dtype=gradloom.float64)), {}
 
     result = verify_operator(replace(operators["planted_rows"], samples=samples))
-    (finding,) = [f for f in result.findings if f.check == "reverse"]
+    found = [f for f in result.findings if f.check == "reverse"]
+    assert len(found) == 1, "\n\n".join(map(str, found))
+    (finding,) = found
     assert finding.input == "bias" and finding.place.value == "grad"
     assert any("a missing sum over dimension 1" in c for c in finding.causes), str(finding)

@@ -161,6 +161,8 @@ class Function:
         leaves, outputs = self.graph()
         found = []
         for k in self.kept:
+            if not len(self.by_output[k]):  # nothing to compare, but it should not raise
+                self.pulled(leaves, outputs[k], np.zeros(0), self.outputs[k])
             rows = [self.pulled(leaves, outputs[k], u, self.outputs[k]) for u in self.by_output[k]]
             found.append([np.stack([r[i] for r in rows], -1) if rows else np.zeros((coordinates(a), 0))
                           for i, a in enumerate(self.arrays)])
@@ -182,6 +184,8 @@ class Function:
 
     def forward(self, i: int) -> list[Array]:
         """For each differentiable output, its tangents for the directions of input `i`: [direction, output]."""
+        if not len(self.by_input[i]):
+            self.pushed({i: np.zeros(0)})
         return self._stacked([self.pushed({i: v}) for v in self.by_input[i]])
 
     def pushed(self, directions: Mapping[int, Array]) -> list[Array]:
