@@ -97,9 +97,8 @@ class Flow:
         result = False
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and statement.value is not None:
-                if self.expression(statement.value, names, module):
-                    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-                    names |= {name for target in targets for name in _names_in(target)}
+                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                    names |= self.assigned(target, statement.value, names, module)
             elif isinstance(statement, ast.Return) and statement.value is not None:
                 result = self.expression(statement.value, names, module) or result
             elif isinstance(statement, ast.For):
@@ -108,10 +107,18 @@ class Flow:
                 result = self.statements([*statement.body, *statement.body], names, module) or result
             elif isinstance(statement, (ast.If, ast.While)):
                 self.expression(statement.test, names, module)
-                result = self.statements([*statement.body, *statement.orelse], names, module) or result
+                body = statement.body * (2 if isinstance(statement, ast.While) else 1)
+                result = self.statements([*body, *statement.orelse], names, module) or result
             elif isinstance(statement, ast.Expr):
                 self.expression(statement.value, names, module)
         return result
+
+    def assigned(self, target: ast.expr, value: ast.expr, names: Collection[str], module: str) -> set[str]:
+        """The names that an assignment makes depend on what is differentiated."""
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = zip(target.elts, value.elts, strict=True)
+            return {name for t, v in pairs for name in self.assigned(t, v, names, module)}
+        return _names_in(target) if self.expression(value, names, module) else set()
 
 
 def _names_in(target: ast.expr) -> set[str]:
