@@ -17,13 +17,10 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from .public_names import PublicName
 from .schema import Type
 from .wrappers import Parameter, Wrapper
-
-if TYPE_CHECKING:
-    from .render import PublicName
 
 __all__ = ["FOLDER", "render_stubs"]
 
