@@ -82,6 +82,9 @@ def _check_strides(array) -> None:
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor on the memory of an ndarray; writes to either are seen by both.
 
+    Args:
+        array: an ndarray of a dtype that gradloom has.
+
     Raises:
         TypeError: if it is not an ndarray of a supported type.
         ValueError: if it has negative strides or another byte order.
@@ -117,6 +120,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = Non
 
     Args:
         copy: True always copies, False never does (raising if it would have to), None copies if needed.
+        obj: a Tensor, an ndarray, or numbers in nested sequences.
     """
     check_device(device)
     if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
@@ -136,7 +140,11 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = Non
 
 def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Device | None = None,
                requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """As `tensor`, with the dtype of `self` by default."""
+    """As `tensor`, with the dtype of `self` by default.
+
+    Args:
+        data: as for `tensor`.
+    """
     return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
 
 

@@ -39,6 +39,7 @@ class dtype:
 
     @property
     def numpy(self) -> np.dtype:
+        """The NumPy dtype of arrays of this type."""
         if self._numpy is None:
             self._numpy = _extension_type(self._name)
         return self._numpy
@@ -156,6 +157,10 @@ _WIDE_UNSIGNED = (uint16, uint32, uint64)
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest type that both convert to, by PyTorch's table (int64 with float16 is float16, and so on).
 
+    Args:
+        a: a dtype.
+        b: a dtype.
+
     Raises:
         RuntimeError: for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
     """
@@ -223,6 +228,7 @@ class finfo(_Info):
 
     @property
     def bits(self) -> _builtins.int:
+        """Bits of one number (of each part, for complex types)."""
         return _builtins.int(self._info.bits)
 
     def __repr__(self) -> str:

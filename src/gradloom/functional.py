@@ -48,22 +48,38 @@ def _listed(tensors):
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether an object is a Tensor."""
+    """Whether an object is a Tensor.
+
+    Args:
+        obj: anything.
+    """
     return isinstance(obj, Tensor)
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether a tensor was made in inference mode, so that autograd can never record it."""
+    """Whether a tensor was made in inference mode, so that autograd can never record it.
+
+    Args:
+        input: a Tensor.
+    """
     return input.is_inference()
 
 
 def is_storage(obj: object) -> bool:
-    """Whether an object is the storage of a tensor."""
+    """Whether an object is the storage of a tensor.
+
+    Args:
+        obj: anything.
+    """
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements of a tensor."""
+    """The number of elements of a tensor.
+
+    Args:
+        input: a Tensor.
+    """
     return input.numel()
 
 
@@ -204,6 +220,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequenc
     Args:
         dims: how many of a's last and b's first dimensions; or two lists of dimensions; or a tensor with one
             or 2 x n of them.
+        out: a Tensor that the result is written to.
 
     Raises:
         RuntimeError: if the dimensions do not fit.
@@ -225,5 +242,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[int] | Sequence[Sequenc
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of matrices, in the order that takes the fewest multiplications."""
+    """The product of matrices, in the order that takes the fewest multiplications.
+
+    Args:
+        out: a Tensor that the result is written to.
+    """
     return _operators.chain_matmul(matrices) if out is None else _operators.chain_matmul(matrices, out=out)

@@ -156,7 +156,11 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Continue the default generator from a saved state. See `Generator.set_state`."""
+    """Continue the default generator from a saved state. See `Generator.set_state`.
+
+    Args:
+        new_state: tensor, uint8 (5056,).
+    """
     default_generator.set_state(new_state)
 
 

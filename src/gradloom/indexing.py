@@ -311,6 +311,10 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """The places of the elements that are not zero.
 
+    Args:
+        input: a Tensor.
+        out: a Tensor of int64 that the result is written to; not with `as_tuple`.
+
     Returns:
         A tensor (count, dimensions) of int64, or with `as_tuple` a tuple of one vector for each dimension.
     """

@@ -28,6 +28,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: int | IntList | None
         p: the order of a vector norm (a number, or "fro" for 2), or "nuc", the sum of a matrix's singular values.
         dim: int, sequence of ints, or None for all.
         dtype: of the computation.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: a Tensor that the result is written to.
 
     Returns:
         Tensor, real.
@@ -98,6 +100,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
            dim: int | None = None) -> Any:
     """The different elements of a tensor in order, or its different slices along `dim`.
 
+    Args:
+        sorted: accepted; the elements are always in order.
+
     Returns:
         The elements; a tuple of them, for each element of `input` its index in them if `return_inverse`, and how often
         each occurs if `return_counts`.
@@ -137,6 +142,11 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
     """The elements of a tensor, or its slices along `dim`, that differ from the one before them.
+
+    Args:
+        input: a Tensor.
+        return_inverse: also return, for each element, its index in the result.
+        return_counts: also return how long each run is.
 
     Returns:
         As `unique`.

@@ -72,9 +72,11 @@ class UntypedStorage:
         self._owner = owner(array)
 
     def data_ptr(self) -> int:
+        """The memory address of the first byte."""
         return extent(self._owner)[0]
 
     def nbytes(self) -> int:
+        """How many bytes there are."""
         start, end = extent(self._owner)
         return end - start
 
@@ -90,6 +92,7 @@ class UntypedStorage:
         return id(self._owner)
 
     def untyped(self) -> UntypedStorage:
+        """The storage as bytes."""
         return self
 
     @property
@@ -100,6 +103,7 @@ class UntypedStorage:
         return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
 
     def tolist(self) -> list[int]:
+        """All bytes, as ints."""
         return self._bytes().tolist()
 
     def __getitem__(self, index: Any) -> Any:
@@ -120,21 +124,25 @@ class TypedStorage:
         self.dtype = dtype
 
     def untyped(self) -> UntypedStorage:
+        """The storage as bytes."""
         return self._untyped
 
     def data_ptr(self) -> int:
+        """The memory address of the first byte."""
         return self._untyped.data_ptr()
 
     def _elements(self) -> np.ndarray:
         return self._untyped._bytes().view(self._numpy_type)
 
     def size(self) -> int:
+        """How many elements there are."""
         return self._untyped.nbytes() // self._numpy_type.itemsize
 
     def __len__(self) -> int:
         return self.size()
 
     def nbytes(self) -> int:
+        """How many bytes there are."""
         return self._untyped.nbytes()
 
     def __getitem__(self, index: Any) -> Any:
@@ -148,6 +156,7 @@ class TypedStorage:
         return iter(self.tolist())
 
     def tolist(self) -> list:
+        """All elements, as Python numbers."""
         return self._elements().tolist()
 
 

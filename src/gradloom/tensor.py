@@ -91,35 +91,43 @@ class Tensor(TensorBase):
 
     @property
     def shape(self) -> Size:
+        """The extents of the dimensions, a tuple of ints."""
         return Size(self._array.shape)
 
     @property
     def dtype(self) -> _dtype:
+        """The type of the elements."""
         return TYPE_OF[self._array.dtype]
 
     @property
     def ndim(self) -> int:
+        """How many dimensions there are."""
         return self._array.ndim
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self._array.itemsize
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self._array.nbytes
 
     def dim(self) -> int:
+        """How many dimensions there are."""
         return self._array.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
+        """How many elements there are."""
         return self._array.size
 
     nelement = numel
 
     def element_size(self) -> int:
+        """Bytes of one element."""
         return self._array.itemsize
 
     @overload
@@ -129,7 +137,11 @@ class Tensor(TensorBase):
     def size(self, dim: int) -> int: ...
 
     def size(self, dim: int | None = None) -> Size | int:
-        """The shape, or the extent of one dimension (negative counts from the end)."""
+        """The shape, or the extent of one dimension (negative counts from the end).
+
+        Args:
+            dim: which dimension; None for all.
+        """
         shape = self._array.shape
         if dim is None:
             return Size(shape)
@@ -145,7 +157,11 @@ class Tensor(TensorBase):
     def stride(self, dim: int) -> int: ...
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Strides in elements: a tuple, or that of one dimension."""
+        """Strides in elements: a tuple, or that of one dimension.
+
+        Args:
+            dim: which dimension; None for all.
+        """
         array = self._array
         item = array.itemsize
         strides = array.strides if array.size else _strides_without_elements(array)
@@ -157,16 +173,28 @@ class Tensor(TensorBase):
             raise dim_error(dim, array.ndim) from None
 
     def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
-        """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps."""
+        """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps.
+
+        Args:
+            memory_format: the order asked about; contiguous_format by default.
+        """
         return is_in_format(self._array, memory_format)
 
     def is_set_to(self, tensor: Tensor) -> bool:
-        """Whether both tensors show the same memory in the same way."""
+        """Whether both tensors show the same memory in the same way.
+
+        Args:
+            tensor: the Tensor to compare with.
+        """
         a, b = self._array, tensor._array
         return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides
 
     def is_same_size(self, other: Tensor) -> bool:
-        """Whether both tensors have the same shape."""
+        """Whether both tensors have the same shape.
+
+        Args:
+            other: the Tensor to compare with.
+        """
         return self._array.shape == other._array.shape
 
     def new_tensor(self, data: Any, **options: Any) -> Tensor:
@@ -184,27 +212,35 @@ class Tensor(TensorBase):
         return -1
 
     def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element."""
         return offset_in_elements(self._array)
 
     def data_ptr(self) -> int:
+        """The memory address of the first element; 0 if there is none."""
         return address(self._array) if self._array.size else 0
 
     def untyped_storage(self) -> UntypedStorage:
+        """The bytes that this tensor shares with its views."""
         return UntypedStorage(self._array)
 
     def storage(self) -> TypedStorage:
+        """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
         return TypedStorage(self._array, self.dtype)
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one."""
         return self.dtype.category == FLOATING
 
     def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
         return self._array.dtype.kind == "c"
 
     def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
         return self.dtype.is_signed
 
     def is_conj(self) -> bool:
+        """False: conjugates are computed at once."""
         return False
 
     is_neg = is_inference_marked = is_conj
@@ -220,7 +256,11 @@ class Tensor(TensorBase):
     def type(self, dtype: DType | str, non_blocking: bool = False) -> Tensor: ...
 
     def type(self, dtype: DType | str | None = None, non_blocking: bool = False) -> str | Tensor:
-        """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name)."""
+        """The legacy type name, or a copy converted to `dtype` (a dtype or a legacy name).
+
+        Args:
+            non_blocking: has no effect: there is one device.
+        """
         if dtype is None:
             return legacy_type_name(self.dtype)
         from .construct import parse_type
@@ -230,6 +270,11 @@ class Tensor(TensorBase):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether autograd records operations on this tensor. May be set on leaves of a floating or complex dtype.
+
+        Raises:
+            RuntimeError: when it is set on another tensor.
+        """
         edge = self._edge
         if edge is None:
             view = self._view
@@ -271,10 +316,12 @@ class Tensor(TensorBase):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
         return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Node | None:
+        """The node of the operation that made this tensor; None for leaves."""
         edge = self._edge
         if edge is None:
             if self._view is None:
@@ -284,6 +331,7 @@ class Tensor(TensorBase):
 
     @property
     def output_nr(self) -> int:
+        """Which output of its node this tensor is."""
         edge = self._edge
         if edge is None:
             edge = self._view.history(self) if self._view is not None else NO_EDGE
@@ -291,6 +339,10 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Tensor | None:
+        """The gradient that backward added up here; None before. Of a leaf, or after `retain_grad()`.
+
+        May be set to a Tensor of this tensor's shape and dtype, or None.
+        """
         if self._grad is None and not self._retains_grad and not self.is_leaf:
             import warnings
             warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
@@ -359,14 +411,17 @@ class Tensor(TensorBase):
         return self._view is not None
 
     def is_inference(self) -> bool:
+        """Whether this tensor was made in inference mode."""
         return self._inference
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad()` was called on this non-leaf."""
         return self._retains_grad
 
     @property
     def name(self) -> str | None:
+        """None: tensors have no names here."""
         return self._name
 
     def backward(self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,

@@ -57,6 +57,7 @@ def backward(tensors: _Roots,
         retain_graph: keep what was saved, so that another pass can follow; default: create_graph.
         create_graph: record this pass, for derivatives of higher order.
         inputs: accumulate into these tensors only.
+        grad_variables: the old name of `grad_tensors`; warns.
 
     Raises:
         RuntimeError: if a tensor does not require grad, a gradient is missing or has another shape, or the graph was
@@ -122,6 +123,7 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
         allow_unused: return None for inputs that the outputs do not depend on, instead of raising.
         is_grads_batched: the first dimension of grad_outputs runs over vectors.
         materialize_grads: zeros instead of None for unused inputs.
+        only_inputs: has no effect: only the gradients of `inputs` are computed. False warns.
 
     Returns:
         A tuple with one Tensor (or None) per input.

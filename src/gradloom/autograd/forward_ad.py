@@ -29,10 +29,12 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
 
     @property
     def primal(self) -> Tensor:
+        """The value, a view of the dual tensor without its tangent."""
         return self[0]
 
     @property
     def tangent(self) -> Tensor | None:
+        """The tangent, of the primal's shape; None if there is none."""
         return self[1]
 
     def __repr__(self) -> str:
@@ -115,7 +117,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal and the tangent (None if it has none) of a tensor."""
+    """The primal and the tangent (None if it has none) of a tensor.
+
+    Args:
+        level: the level to read; by default the innermost.
+    """
     if not isinstance(tensor, _operators.Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
     if _level[0] < 0:

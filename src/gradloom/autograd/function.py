@@ -55,7 +55,11 @@ class FunctionCtx:
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether undefined gradients reach backward as zeros (the default) or as None."""
+        """Whether undefined gradients reach backward as zeros (the default) or as None.
+
+        Args:
+            value: True for zeros.
+        """
         if not isinstance(value, int):  # of which bool is one
             raise TypeError("set_materialize_grads received an invalid combination of arguments - got "
                             f"({type(value).__name__}), but expected (bool)")
@@ -190,14 +194,17 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """`forward(ctx, *args)`, or `forward(*args)` beside a setup_context: computes a result or a tuple of them."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep on `ctx` what backward needs of the arguments and the output of a forward that takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(*args: Any, **kwargs: Any) -> Any:
+        """`backward(ctx, *grads)`: a gradient (or None) per argument of forward, from one per output."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom "
                                   "autograd.Function to use it with backward mode AD.")
 
@@ -205,11 +212,13 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(*args: Any, **kwargs: Any) -> Any:
+        """`jvp(ctx, *tangents)`: the tangents of the outputs, from one per argument of forward."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
                                   "forward mode AD.")
 
     @staticmethod
     def vmap(*args: Any, **kwargs: Any) -> Any:
+        """`vmap(info, in_dims, *args)`: the rule for batches."""
         raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
                                   "or set generate_vmap_rule=True.")
 
@@ -281,7 +290,11 @@ def _needs(is_tensor, edges):
 
 
 def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Mark a backward as not differentiable itself: differentiating through it raises."""
+    """Mark a backward as not differentiable itself: differentiating through it raises.
+
+    Args:
+        function: the backward method, below @staticmethod.
+    """
     @functools.wraps(function)
     def wrapper(ctx, *args):
         flags = state.flags

@@ -117,6 +117,12 @@ def hvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     It equals `vhp` where the second derivatives are continuous and takes one more pass.
 
     Args, Returns, Raises: see vhp.
+
+    Args:
+        func: takes the inputs and returns a Tensor of one element.
+        inputs: a Tensor or a tuple of them.
+        create_graph: record the computation, so that the result can be differentiated.
+        strict: raise when an output does not depend on an input, instead of returning zeros.
     """
     call, v, outputs, first = _first_derivative("hvp", func, inputs, v, create_graph, strict)
     u = _zeros_with_grad(call.inputs)

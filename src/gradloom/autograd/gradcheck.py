@@ -341,6 +341,16 @@ def gradgradcheck(func: Callable[..., Any], inputs: TensorOrTensors, grad_output
         check_fwd_over_rev: forward mode over reverse mode.
         check_rev_over_rev: reverse mode over reverse mode.
         others: as for gradcheck.
+        eps: step of the finite differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise for a mismatch instead of returning False.
+        nondet_tol: how much two runs of backward may differ.
+        check_undefined_grad: check that undefined gradients count as zeros.
+        check_grad_dtypes: check that gradients have the dtype of their inputs.
+        check_batched_grad: check gradients of a batch of vectors.
+        fast_mode: compare random projections instead of whole Jacobians.
+        masked: accepted; gradloom has no sparse tensors.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")

@@ -94,6 +94,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that gradients go on to, each with the number of the input there."""
         return tuple(self.next_edges)
 
     def name(self) -> str:
@@ -112,6 +113,7 @@ class Node:
 
     @property
     def requires_grad(self) -> bool:
+        """True: there are nodes only where something requires grad."""
         return True
 
     @property

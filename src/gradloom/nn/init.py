@@ -70,13 +70,24 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers drawn uniformly from [a, b)."""
+    """Fill with numbers drawn uniformly from [a, b).
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        generator: the source of random numbers; by default the default generator.
+    """
     with gl.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers drawn from the normal distribution with the given mean and standard deviation."""
+    """Fill with numbers drawn from the normal distribution with the given mean and standard deviation.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        std: standard deviation of the distribution.
+        generator: the source of random numbers; by default the default generator.
+    """
     with gl.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -92,6 +103,11 @@ def trunc_normal_(
     """Fill from the normal distribution cut off to [a, b], by drawing again what falls outside.
 
     Warns when mean is more than two standard deviations away from the interval.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        std: standard deviation of the distribution.
+        generator: the source of random numbers; by default the default generator.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -129,18 +145,30 @@ def _uniform_proposal(like, mean, std, a, b, generator):
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with the number `val`."""
+    """Fill with the number `val`.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+    """
     with gl.no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+    """
     with gl.no_grad():
         return tensor.zero_()
 
@@ -149,6 +177,9 @@ def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with ones on its diagonal and zeros elsewhere.
 
     ValueError unless it has two dimensions.
+
+    Args:
+        tensor: what is filled, in place, and returned.
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -200,14 +231,24 @@ def _calculate_correct_fan(tensor, mode):
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill uniformly from +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)."""
+    """Fill uniformly from +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        generator: the source of random numbers; by default the default generator.
+    """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot 2010)."""
+    """Fill from the normal distribution of deviation gain * sqrt(2 / (fan_in + fan_out)) (Glorot 2010).
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        generator: the source of random numbers; by default the default generator.
+    """
     std = gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
     return normal_(tensor, 0.0, std, generator)
 
@@ -224,6 +265,8 @@ def kaiming_uniform_(
     Args:
         a: negative slope, for "leaky_relu".
         mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
+        tensor: what is filled, in place, and returned.
+        generator: the source of random numbers; by default the default generator.
     """
     if _nothing_to_fill(tensor):
         return tensor
@@ -243,6 +286,13 @@ def kaiming_normal_(
     """Fill from the normal distribution of deviation gain / sqrt(fan) (He et al. 2015).
 
     See `kaiming_uniform_`.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        a: the negative slope of the leaky ReLU that follows; only used with "leaky_relu".
+        mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: name of the function that follows, as for `calculate_gain`.
+        generator: the source of random numbers; by default the default generator.
     """
     if _nothing_to_fill(tensor):
         return tensor
@@ -262,6 +312,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """Fill with a (semi-)orthogonal matrix times `gain` (Saxe et al. 2013).
 
     Dimensions after the first count as one. Raises ValueError for fewer than two dimensions.
+
+    Args:
+        tensor: what is filled, in place, and returned.
+        generator: the source of random numbers; by default the default generator.
     """
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -283,6 +337,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     """Fill a matrix from a normal distribution, then set a fraction `sparsity` of each column to zero.
 
     Raises ValueError unless the tensor has two dimensions.
+
+    Args:
+        std: standard deviation of the distribution.
+        generator: the source of random numbers; by default the default generator.
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

@@ -129,7 +129,17 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay; arguments as for `Adam`."""
+    """Adam with decoupled weight decay; arguments as for `Adam`.
+
+    Args:
+        params: parameters or parameter groups.
+        lr: learning rate.
+        betas: decay of the running means of gradient and squared gradient.
+        eps: added to the root of the mean square.
+        weight_decay: share of the parameter that each step takes away, times lr.
+        amsgrad: divide by the greatest mean square so far.
+        maximize: climb instead of descend.
+    """
 
     def __init__(
         self,

@@ -197,6 +197,9 @@ class Optimizer:
         Raises TypeError for something else than a dictionary of tensors; ValueError for a tensor that is the
         result of an operation or already in another group, for a missing option, and for names given to some
         only.
+
+        Args:
+            param_group: dict with "params" and any options that differ from the defaults.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -310,22 +313,37 @@ class Optimizer:
         return _add(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict` collects."""
+        """Call `hook(optimizer)` before `state_dict` collects.
+
+        Args:
+            prepend: run before the hooks that are there already.
+        """
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` after `state_dict` collected.
 
         It may return another dictionary.
+
+        Args:
+            prepend: run before the hooks that are there already.
         """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading; it may return another dictionary."""
+        """Call `hook(optimizer, state_dict)` before loading; it may return another dictionary.
+
+        Args:
+            prepend: run before the hooks that are there already.
+        """
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` after loading."""
+        """Call `hook(optimizer)` after loading.
+
+        Args:
+            prepend: run before the hooks that are there already.
+        """
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 

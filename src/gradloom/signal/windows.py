@@ -54,7 +54,13 @@ def _empty_or_one(M, options):
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: _dtype | None = None,
                 layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only."""
+    """exp(-|n - center| / tau); `center` is the middle, and may be told for periodic windows only.
+
+    Args:
+        M: number of points.
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("exponential", M, dtype, layout, device, requires_grad)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -68,7 +74,12 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
            device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """sin(pi (n + 1/2) / M)."""
+    """sin(pi (n + 1/2) / M).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
         return _empty_or_one(M, options)
@@ -78,7 +89,13 @@ def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _la
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
              device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """exp(-(n - middle)^2 / (2 std^2))."""
+    """exp(-(n - middle)^2 / (2 std^2)).
+
+    Args:
+        M: number of points.
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("gaussian", M, dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -90,7 +107,12 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
            device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta)."""
+    """I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("kaiser", M, dtype, layout, device, requires_grad)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -101,27 +123,47 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None
 
 def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
             device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """0.54 - 0.46 cos(2 pi n / (M - 1))."""
+    """0.54 - 0.46 cos(2 pi n / (M - 1)).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def hann(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
          device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """0.5 - 0.5 cos(2 pi n / (M - 1))."""
+    """0.5 - 0.5 cos(2 pi n / (M - 1)).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)
 
 
 def blackman(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
              device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1))."""
+    """0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
              device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """1 - |2 n / (M - 1) - 1|."""
+    """1 - |2 n / (M - 1) - 1|.
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("bartlett", M, dtype, layout, device, requires_grad)
     if M < 2:
         return _empty_or_one(M, options)
@@ -130,7 +172,12 @@ def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _
 
 def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: _dtype | None = None,
                    layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1))."""
+    """The sum over i of (-1)^i a[i] cos(2 pi i n / (M - 1)).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     options = _options("general_cosine", M, dtype, layout, device, requires_grad)
     if M < 2:
         return _empty_or_one(M, options)
@@ -145,13 +192,24 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: _dtyp
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: _dtype | None = None,
                     layout: _layout = strided, device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """alpha - (1 - alpha) cos(2 pi n / (M - 1))."""
+    """alpha - (1 - alpha) cos(2 pi n / (M - 1)).
+
+    Args:
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, layout=layout, device=device,
                           requires_grad=requires_grad)
 
 
 def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: _layout = strided,
             device: Device | None = None, requires_grad: bool = False) -> Tensor:
-    """The minimum 4-term Blackman-Harris window of Nuttall."""
+    """The minimum 4-term Blackman-Harris window of Nuttall.
+
+    Args:
+        M: number of points.
+        sym: a symmetric window; False gives one that is periodic.
+        layout: strided.
+    """
     return general_cosine(M, a=(0.3635819, 0.4891775, 0.1365995, 0.0106411), sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)

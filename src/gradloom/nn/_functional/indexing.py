@@ -69,6 +69,15 @@ def embedding_bag(
     `input` is (bags, length), or flat with `offsets` telling where each bag begins. `per_sample_weights`, of
     input's shape, weighs the rows of a sum. Raises ValueError and NotImplementedError for arguments that do
     not fit together.
+
+    Args:
+        max_norm: rows that are read and longer than this are shortened to it, in place.
+        norm_type: order of the norm for `max_norm`.
+        scale_grad_by_freq: divide the gradient of a row by how often it is read.
+        mode: "sum", "mean" or "max" of the rows of a bag.
+        sparse: accepted; gradients are always dense.
+        include_last_offset: whether the last of the offsets is the number of indices.
+        padding_idx: the index of a row that counts for nothing and gets no gradient.
     """
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(

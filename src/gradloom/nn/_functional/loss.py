@@ -94,6 +94,7 @@ def nll_loss(
         target: (N,), () or (N, d1, ...), int64 class indices.
         weight: (C,) or None.
         ignore_index: a target that contributes nothing.
+        reduction: "none", "mean" or "sum" over the elements.
     """
     number = resolve(reduction, size_average, reduce)
     return ops.nll_loss_nd(input, target, weight, number, ignore_index)
@@ -109,7 +110,15 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...)."""
+    """Cross entropy between logits (N, C, ...) and class indices (N, ...) or probabilities (N, C, ...).
+
+    Args:
+        target: class numbers (int64), without the dimension of classes; or probabilities of the shape of `input`.
+        weight: factor (C,) for each class, or None.
+        ignore_index: a class number whose samples count for nothing.
+        reduction: "none", "mean" or "sum" over the elements.
+        label_smoothing: share of the target, in [0, 1], that is spread over all classes.
+    """
     number = resolve(reduction, size_average, reduce)
     return ops.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
@@ -135,6 +144,9 @@ def linear_cross_entropy(
         linear_bias: of linear_weight's shape without the last dimension, or None.
         ignore_index: a class that contributes nothing; -100 if None. Only for class indices.
         options: how to save memory by working in chunks; taken, and not needed: the result is the same.
+        weight: factor (C,) for each class, or None.
+        reduction: "none", "mean" or "sum" over the elements.
+        label_smoothing: share of the target, in [0, 1], that is spread over all classes.
 
     Raises:
         RuntimeError: if shapes do not fit.
@@ -166,7 +178,12 @@ def _check_linear_cross_entropy(input, weight, bias):
 
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """(input - target) ** 2."""
+    """(input - target) ** 2.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+        weight: factor that broadcasts to the loss, or None.
+    """
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     if weight is None:
@@ -176,7 +193,12 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """|input - target|."""
+    """|input - target|.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+        weight: factor that broadcasts to the loss, or None.
+    """
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     if weight is None:
@@ -186,7 +208,11 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere."""
+    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     input, target = _same_shape(input, target)
     # With no quadratic part the quotient would be 0 / 0.
@@ -197,7 +223,12 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:
-    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere."""
+    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+        weight: factor that broadcasts to the loss, or None.
+    """
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.huber_loss(input, target, get_enum(reduction), delta)
@@ -209,6 +240,11 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     """-(t * log(x) + (1 - t) * log(1 - x)).
 
     The logarithms are clipped at -100. ValueError for unequal shapes.
+
+    Args:
+        target: probabilities, of the shape of `input`.
+        weight: factor that broadcasts to the loss, or None.
+        reduction: "none", "mean" or "sum" over the elements.
     """
     number = resolve(reduction, size_average, reduce)
     if target.shape != input.shape:
@@ -230,7 +266,13 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """`binary_cross_entropy` of sigmoid(input), computed stably; `pos_weight` weighs the positive targets."""
+    """`binary_cross_entropy` of sigmoid(input), computed stably; `pos_weight` weighs the positive targets.
+
+    Args:
+        target: probabilities, of the shape of `input`.
+        weight: factor that broadcasts to the loss, or None.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -267,7 +309,12 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """exp(x) - t * x with `log_input`, x - t * log(x + eps) without; `full` adds Stirling's term."""
+    """exp(x) - t * x with `log_input`, x - t * log(x + eps) without; `full` adds Stirling's term.
+
+    Args:
+        target: counts, of the shape of `input`.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
     return ops.poisson_nll_loss(input, target, log_input, full, eps, get_enum(reduction))
@@ -285,6 +332,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     Args:
         var: a number, or a tensor of input's shape, of it without the last dimension, or with one dimension
             of size 1.
+        eps: the smallest variance that is used.
+        reduction: "none", "mean" or "sum" over the elements.
     """
     if not isinstance(var, gl.Tensor):
         var = gl.full(input.shape, var, dtype=input.dtype, device=input.device) if var >= 0 else None
@@ -316,7 +365,12 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x for the target 1, max(0, margin - x) for -1."""
+    """x for the target 1, max(0, margin - x) for -1.
+
+    Args:
+        input: distances, any shape.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     return ops.hinge_embedding_loss(input, target, margin, number)
 
@@ -330,7 +384,11 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions."""
+    """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     _require_same_dim("margin_ranking_loss", input1=input1, input2=input2, target=target)
     return ops.margin_ranking_loss(input1, input2, target, margin, number)
@@ -351,7 +409,11 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1."""
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     return ops.cosine_embedding_loss(input1, input2, target, margin, number)
 
@@ -366,7 +428,12 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
+    """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2.
+
+    Args:
+        weight: factor (C,) for each class, or None.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -377,13 +444,22 @@ def multi_margin_loss(
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                            reduction: str = "mean") -> Tensor:
-    """The margin loss of several labels per sample: `target` lists their indices, ended by -1."""
+    """The margin loss of several labels per sample: `target` lists their indices, ended by -1.
+
+    Args:
+        input: scores, (N, C) or (C,).
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input))."""
+    """log(1 + exp(-target * input)).
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     return ops.soft_margin_loss(input, target, resolve(reduction, size_average, reduce))
 
 
@@ -395,7 +471,12 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes."""
+    """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes.
+
+    Args:
+        weight: factor (C,) for each class, or None.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     if size_average is not None or reduce is not None:
         reduction = legacy_get_string(size_average, reduce)
     get_enum(reduction)
@@ -417,7 +498,14 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016)."""
+    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016).
+
+    Args:
+        p: order of the norm that is the distance.
+        eps: added to differences, for stability.
+        swap: take the smaller of the distances from the negative to the anchor and to the positive.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     number = resolve(reduction, size_average, reduce)
     _require_margin(margin)
     return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
@@ -438,7 +526,17 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default."""
+    """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default.
+
+    Args:
+        anchor: (N, ...), floating.
+        positive: likewise, what should be near.
+        negative: likewise, what should be far.
+        distance_function: takes two tensors and gives a distance for each pair; by default the Euclidean.
+        margin: how much farther the negative should be; positive.
+        swap: take the smaller of the distances from the negative to the anchor and to the positive.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
     _require_margin(margin)
     get_enum(reduction)
     distance = ops.pairwise_distance if distance_function is None else distance_function
@@ -458,7 +556,16 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification (Graves et al. 2006) of log_probs (time, batch, classes)."""
+    """Connectionist temporal classification (Graves et al. 2006) of log_probs (time, batch, classes).
+
+    Args:
+        targets: class numbers without blanks: (N, S), or all of them one after the other.
+        input_lengths: (N,): how many steps of each sequence count.
+        target_lengths: (N,): how long each target is.
+        blank: the number of the blank class.
+        reduction: "none", "mean" or "sum" over the elements.
+        zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
+    """
     return ops.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, get_enum(reduction), zero_infinity
     )

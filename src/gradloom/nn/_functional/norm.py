@@ -34,6 +34,7 @@ def batch_norm(
     """Normalise each channel of (batch, channels, *) by the batch's statistics or the running ones.
 
     Args:
+        input: (N, C, ...), floating.
         running_mean, running_var: (channels,) or None; updated in training with weight `momentum`.
         weight, bias: (channels,) or None; the affine map applied afterwards.
         training: take the statistics from the batch. ValueError when a channel then has a single value.
@@ -64,6 +65,15 @@ def instance_norm(
     """Normalise each channel of each sample of (batch, channels, *) by its own statistics.
 
     Raises ValueError when there is a single spatial element to take statistics of.
+
+    Args:
+        running_mean: (C,), used unless `use_input_stats` and updated if it is; or None.
+        running_var: (C,), likewise.
+        weight: factor (C,), or None.
+        bias: summand (C,), or None.
+        use_input_stats: normalise by the statistics of the input instead of the running ones.
+        momentum: share of the new statistics in the running ones.
+        eps: added to the variance.
     """
     if use_input_stats:
         spatial = 1
@@ -83,6 +93,11 @@ def layer_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None =
     """Normalise over the last dimensions, whose sizes `normalized_shape` are.
 
     Weight and bias have that shape.
+
+    Args:
+        input: any number of dimensions, then `normalized_shape`; floating.
+        weight: factor of the shape `normalized_shape`, or None.
+        eps: added to the variance (or the mean square).
     """
     return ops.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
@@ -92,6 +107,11 @@ def rms_norm(input: Tensor, normalized_shape: IntList, weight: Tensor | None = N
     """Divide by the root mean square over the last dimensions.
 
     `eps` defaults to the dtype's machine epsilon.
+
+    Args:
+        input: any number of dimensions, then `normalized_shape`; floating.
+        normalized_shape: sizes of the last dimensions, over which is normalised.
+        weight: factor of the shape `normalized_shape`, or None.
     """
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
@@ -101,6 +121,11 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     """Normalise each of `num_groups` groups of channels of each sample by its own statistics.
 
     Raises RuntimeError for an input without channels and ValueError when a group has a single value.
+
+    Args:
+        weight: factor (C,), or None.
+        bias: summand (C,), or None.
+        eps: added to the variance.
     """
     if input.dim() < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
@@ -115,7 +140,11 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide by (k + alpha * mean of squares over `size` adjacent channels) ** beta (Krizhevsky 2012)."""
+    """Divide by (k + alpha * mean of squares over `size` adjacent channels) ** beta (Krizhevsky 2012).
+
+    Args:
+        input: (N, C, ...), floating.
+    """
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if input.numel() == 0:
@@ -129,6 +158,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 def normalize(input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float = 1e-12,
               out: Tensor | None = None) -> Tensor:
-    """input / max(its p-norm along `dim`, eps)."""
+    """input / max(its p-norm along `dim`, eps).
+
+    Args:
+        out: a Tensor that the result is written to.
+    """
     norm = ops.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / norm if out is None else ops.div(input, norm, out=out)

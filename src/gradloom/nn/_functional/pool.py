@@ -64,7 +64,16 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over windows of (batch, channels, length); with `return_indices` also where they are."""
+    """Maxima over windows of (batch, channels, length); with `return_indices` also where they are.
+
+    Args:
+        input: (N, C, L) or (C, L), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     stride = () if stride is None else stride
     pool = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -93,7 +102,16 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are."""
+    """Maxima over windows of (batch, channels, height, width); with `return_indices` also where they are.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     stride = () if stride is None else stride
     pool = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -125,6 +143,14 @@ def max_pool3d(
     """Maxima over windows of (batch, channels, depth, height, width).
 
     With `return_indices` also where they are.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
     """
     stride = () if stride is None else stride
     pool = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
@@ -140,7 +166,16 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool1d` with the indices, whatever `return_indices` says."""
+    """`max_pool1d` with the indices, whatever `return_indices` says.
+
+    Args:
+        input: (N, C, L) or (C, L), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -153,7 +188,16 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool2d` with the indices, whatever `return_indices` says."""
+    """`max_pool2d` with the indices, whatever `return_indices` says.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -166,7 +210,16 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """`max_pool3d` with the indices, whatever `return_indices` says."""
+    """`max_pool3d` with the indices, whatever `return_indices` says.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        dilation: distance between the elements of a window.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
@@ -203,7 +256,11 @@ def adaptive_max_pool1d(
 
 def adaptive_max_pool1d(input: Tensor, output_size: int | None | Sequence[int | None],
                         return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima over as many windows as `output_size` says; with `return_indices` also where they are."""
+    """Maxima over as many windows as `output_size` says; with `return_indices` also where they are.
+
+    Args:
+        input: (N, C, L) or (C, L), floating.
+    """
     both = ops.adaptive_max_pool1d(input, output_size)
     return both if return_indices else both[0]
 
@@ -225,6 +282,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: int | None | Sequence[int | 
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+        return_indices: also return where the maxima are.
     """
     both = ops.adaptive_max_pool2d(input, _output_size(input, output_size, 2))
     return both if return_indices else both[0]
@@ -247,6 +308,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | None | Sequence[int | 
     """Maxima over as many windows as `output_size` says (None keeps a size).
 
     Optionally with their indices.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W), floating.
+        return_indices: also return where the maxima are.
     """
     both = ops.adaptive_max_pool3d(input, _output_size(input, output_size, 3))
     return both if return_indices else both[0]
@@ -254,29 +319,52 @@ def adaptive_max_pool3d(input: Tensor, output_size: int | None | Sequence[int | 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool1d` with the indices."""
+    """`adaptive_max_pool1d` with the indices.
+
+    Args:
+        output_size: int, or one per dimension; None keeps that of the input.
+        return_indices: has no effect: the indices are returned in any case.
+    """
     return adaptive_max_pool1d(input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool2d` with the indices."""
+    """`adaptive_max_pool2d` with the indices.
+
+    Args:
+        output_size: int, or one per dimension; None keeps that of the input.
+        return_indices: has no effect: the indices are returned in any case.
+    """
     return adaptive_max_pool2d(input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | None | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool3d` with the indices."""
+    """`adaptive_max_pool3d` with the indices.
+
+    Args:
+        output_size: int, or one per dimension; None keeps that of the input.
+        return_indices: has no effect: the indices are returned in any case.
+    """
     return adaptive_max_pool3d(input, output_size, True)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    """Means over as many windows as `output_size` says; None keeps that dimension's size."""
+    """Means over as many windows as `output_size` says; None keeps that dimension's size.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+    """
     return ops.adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: int | None | Sequence[int | None]) -> Tensor:
-    """Means over as many windows as `output_size` says; None keeps that dimension's size."""
+    """Means over as many windows as `output_size` says; None keeps that dimension's size.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W), floating.
+    """
     return ops.adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
@@ -293,19 +381,40 @@ def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, dims, average):
 
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
               ceil_mode: bool = False) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    """(sum of x ** norm_type over each window) ** (1 / norm_type).
+
+    Args:
+        input: (N, C, L) or (C, L), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1, ops.avg_pool1d)
 
 
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
               ceil_mode: bool = False) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    """(sum of x ** norm_type over each window) ** (1 / norm_type).
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2, ops.avg_pool2d)
 
 
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
               ceil_mode: bool = False) -> Tensor:
-    """(sum of x ** norm_type over each window) ** (1 / norm_type)."""
+    """(sum of x ** norm_type over each window) ** (1 / norm_type).
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W), floating.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        ceil_mode: round the number of windows up, so that the last may reach beyond the end.
+    """
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, ops.avg_pool3d)
 
 
@@ -331,7 +440,14 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
+    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        output_size: the size of the result; this or `output_ratio`.
+        output_ratio: the size of the result as a share of the input, between 0 and 1.
+        return_indices: has no effect: the indices are returned in any case.
+    """
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 2, ops.fractional_max_pool2d
     )
@@ -345,7 +461,14 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima."""
+    """Fractional max pooling (Graham 2014) to a size or a ratio of it, and the indices of the maxima.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        output_size: the size of the result; this or `output_ratio`.
+        output_ratio: the size of the result as a share of the input, between 0 and 1.
+        return_indices: has no effect: the indices are returned in any case.
+    """
     return _fractional(
         input, kernel_size, output_size, output_ratio, _random_samples, 3, ops.fractional_max_pool3d
     )
@@ -375,7 +498,13 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
+    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        output_size: the size of the result; this or `output_ratio`.
+        output_ratio: the size of the result as a share of the input, between 0 and 1.
+    """
     both = fractional_max_pool2d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
     )
@@ -406,7 +535,13 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are."""
+    """Fractional max pooling (Graham 2014); with `return_indices` also where the maxima are.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        output_size: the size of the result; this or `output_ratio`.
+        output_ratio: the size of the result as a share of the input, between 0 and 1.
+    """
     both = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
     )
@@ -440,7 +575,15 @@ def _unpool_size(input, kernel, stride, padding, output_size):
 
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
-    """The inverse of `max_pool1d` where the maxima were, zero elsewhere."""
+    """The inverse of `max_pool1d` where the maxima were, zero elsewhere.
+
+    Args:
+        indices: int64, of the shape of `input`: where the maxima were, as max pooling returns them.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        output_size: the size of what was pooled, where windows do not determine it.
+    """
     kernel = _tuple(kernel_size, 1)
     stride = kernel if stride is None else _tuple(stride, 1)
     size = _unpool_size(input, kernel, stride, _tuple(padding, 1), output_size)
@@ -450,7 +593,15 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | IntList, str
 
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
-    """The inverse of `max_pool2d` where the maxima were, zero elsewhere."""
+    """The inverse of `max_pool2d` where the maxima were, zero elsewhere.
+
+    Args:
+        indices: int64, of the shape of `input`: where the maxima were, as max pooling returns them.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        output_size: the size of what was pooled, where windows do not determine it.
+    """
     kernel = _tuple(kernel_size, 2)
     stride = kernel if stride is None else _tuple(stride, 2)
     return ops.max_unpool2d(
@@ -460,7 +611,15 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | IntList, str
 
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0, output_size: IntList | None = None) -> Tensor:
-    """The inverse of `max_pool3d` where the maxima were, zero elsewhere."""
+    """The inverse of `max_pool3d` where the maxima were, zero elsewhere.
+
+    Args:
+        indices: int64, of the shape of `input`: where the maxima were, as max pooling returns them.
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+        output_size: the size of what was pooled, where windows do not determine it.
+    """
     kernel, padding = _tuple(kernel_size, 3), _tuple(padding, 3)
     stride = kernel if stride is None else _tuple(stride, 3)
     size = _unpool_size(input, kernel, stride, padding, output_size)

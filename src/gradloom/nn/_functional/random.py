@@ -22,13 +22,22 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """In training, zero elements with probability `p` and scale the others by 1 / (1 - p).
 
     Raises ValueError for a probability outside [0, 1].
+
+    Args:
+        inplace: write the result into `input` and return that.
     """
     _check(p)
     return ops.dropout_(input, p, training) if inplace else ops.dropout(input, p, training)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of self-normalising networks (Klambauer et al. 2017)."""
+    """Dropout that keeps mean and variance of self-normalising networks (Klambauer et al. 2017).
+
+    Args:
+        p: probability with which an element (or channel) is dropped.
+        training: False returns the input as it is.
+        inplace: write the result into `input` and return that.
+    """
     _check(p)
     return (ops.alpha_dropout_ if inplace else ops.alpha_dropout)(input, p, training)
 
@@ -54,14 +63,24 @@ def _channels(input, p, training, inplace, dims, name):
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, length) or (channels, length) with probability `p`."""
+    """Zero whole channels of (batch, channels, length) or (channels, length) with probability `p`.
+
+    Args:
+        training: False returns the input as it is.
+        inplace: write the result into `input` and return that.
+    """
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input.")
     return _channels(input, p, training, inplace, 1, "dropout1d")
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, height, width) with probability `p`."""
+    """Zero whole channels of (batch, channels, height, width) with probability `p`.
+
+    Args:
+        training: False returns the input as it is.
+        inplace: write the result into `input` and return that.
+    """
     _check(p)
     if input.dim() == 3:
         warnings.warn(
@@ -75,11 +94,22 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (batch, channels, depth, height, width) with probability `p`."""
+    """Zero whole channels of (batch, channels, depth, height, width) with probability `p`.
+
+    Args:
+        training: False returns the input as it is.
+        inplace: write the result into `input` and return that.
+    """
     return _channels(input, p, training, inplace, 3, "dropout3d")
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels."""
+    """`alpha_dropout` of whole channels.
+
+    Args:
+        p: probability with which an element (or channel) is dropped.
+        training: False returns the input as it is.
+        inplace: write the result into `input` and return that.
+    """
     _check(p)
     return (ops.feature_alpha_dropout_ if inplace else ops.feature_alpha_dropout)(input, p, training)

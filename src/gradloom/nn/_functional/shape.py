@@ -31,6 +31,9 @@ def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None
     """Pad the last dimensions by the pairs in `pad`, the last dimension's pair first; negative numbers crop.
 
     `mode` is "constant" (with `value`, 0 by default), "reflect", "replicate" or "circular".
+
+    Args:
+        input: any shape.
     """
     dims, count = input.dim(), len(pad)
     if count % 2:
@@ -64,13 +67,29 @@ def _pair(value):
 
 def unfold(input: Tensor, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
            stride: int | IntList = 1) -> Tensor:
-    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows)."""
+    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows).
+
+    Args:
+        input: (N, C, H, W) or (C, H, W), floating.
+        kernel_size: extent of the blocks: int, or (height, width).
+        dilation: distance between the elements of a block.
+        padding: what is added to both ends of the image.
+        stride: distance between blocks.
+    """
     return ops.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
 def fold(input: Tensor, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
          padding: int | IntList = 0, stride: int | IntList = 1) -> Tensor:
-    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size)."""
+    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size).
+
+    Args:
+        input: (N, C * block, number of blocks), or without N; floating.
+        kernel_size: extent of the blocks: int, or (height, width).
+        dilation: distance between the elements of a block.
+        padding: what is added to both ends of the image.
+        stride: distance between blocks.
+    """
     sizes = (output_size, kernel_size, dilation, padding, stride)
     return ops.col2im(input, *map(_pair, sizes))
 
@@ -184,7 +203,14 @@ def _area(input, sizes, spatial):
 
 def upsample(input: Tensor, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None,
              mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
-    """Deprecated: the older name of `interpolate`."""
+    """Deprecated: the older name of `interpolate`.
+
+    Args:
+        size: of the result: int, or one per dimension; this or `scale_factor`.
+        scale_factor: size of the result over that of the input.
+        mode: as for `interpolate`.
+        align_corners: whether the centres of the corner elements keep their places.
+    """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -193,7 +219,12 @@ def upsample(input: Tensor, size: int | IntList | None = None, scale_factor: flo
 
 def upsample_nearest(input: Tensor, size: int | IntList | None = None,
                      scale_factor: float | Sequence[float] | None = None) -> Tensor:
-    """Deprecated: `interpolate` with the mode "nearest"."""
+    """Deprecated: `interpolate` with the mode "nearest".
+
+    Args:
+        size: of the result: int, or one per dimension; this or `scale_factor`.
+        scale_factor: size of the result over that of the input.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -203,7 +234,12 @@ def upsample_nearest(input: Tensor, size: int | IntList | None = None,
 
 def upsample_bilinear(input: Tensor, size: int | IntList | None = None,
                       scale_factor: float | Sequence[float] | None = None) -> Tensor:
-    """Deprecated: `interpolate` with the mode "bilinear" and aligned corners."""
+    """Deprecated: `interpolate` with the mode "bilinear" and aligned corners.
+
+    Args:
+        size: of the result: int, or one per dimension; this or `scale_factor`.
+        scale_factor: size of the result over that of the input.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -218,7 +254,14 @@ _BORDERS = {"zeros": 0, "border": 1, "reflection": 2}
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Values of (N, C, *spatial) at positions `grid` (N, *out, dims), with coordinates from -1 to 1."""
+    """Values of (N, C, *spatial) at positions `grid` (N, *out, dims), with coordinates from -1 to 1.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W), floating.
+        mode: "bilinear", "nearest" or "bicubic".
+        padding_mode: what lies outside: "zeros", "border" or "reflection".
+        align_corners: whether -1 and 1 mean the centres of the corner elements, or their outer edges.
+    """
     if mode not in _SAMPLING:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
@@ -239,7 +282,12 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: IntList, align_corners: bool | None = None) -> Tensor:
-    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output (N, C, *spatial)."""
+    """The sampling grid of affine maps `theta`, (N, 2, 3) or (N, 3, 4), for an output (N, C, *spatial).
+
+    Args:
+        size: (N, C, H, W) or (N, C, D, H, W) of the image to sample.
+        align_corners: as for `grid_sample`.
+    """
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     spatial = len(size) - 2

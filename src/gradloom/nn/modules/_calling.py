@@ -90,7 +90,11 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Deprecated: `register_module_full_backward_hook`, but on the last node of the forward only."""
+    """Deprecated: `register_module_full_backward_hook`, but on the last node of the forward only.
+
+    Args:
+        hook: takes (module, grad_input, grad_output) and may return another grad_input.
+    """
     _claim_global_backward(False)
     return _add(_global_backward_hooks, hook)
 
@@ -195,6 +199,9 @@ class Calling:
         """Call `hook(module, grad_output)` before the input gradients are computed.
 
         It may return other gradients.
+
+        Args:
+            prepend: run before the hooks that this module has already.
         """
         return _add(self._backward_pre_hooks, hook, (), prepend)
 
@@ -203,12 +210,19 @@ class Calling:
 
         Both are tuples with an entry for every positional argument or output, None for those that are not
         tensors. The hook may return a tuple to be used instead of `grad_input`.
+
+        Args:
+            prepend: run before the hooks that this module has already.
         """
         self._claim_backward(True)
         return _add(self._backward_hooks, hook, (), prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Deprecated for `register_full_backward_hook`: sees the last node of the forward only."""
+        """Deprecated for `register_full_backward_hook`: sees the last node of the forward only.
+
+        Args:
+            hook: takes (module, grad_input, grad_output) and may return another grad_input.
+        """
         self._claim_backward(False)
         return _add(self._backward_hooks, hook)
 

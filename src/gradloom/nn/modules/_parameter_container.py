@@ -171,7 +171,11 @@ class ParameterDict(Module):
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new ParameterDict with the same value under each of `keys`."""
+        """A new ParameterDict with the same value under each of `keys`.
+
+        Args:
+            default: the value of all keys.
+        """
         return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> Iterable[str]:
@@ -190,6 +194,9 @@ class ParameterDict(Module):
         """Add the pairs of a mapping, ParameterDict or iterable; present names are overwritten.
 
         A plain mapping's names are added in sorted order, those of anything ordered by nature in their own.
+
+        Args:
+            parameters: a mapping, or pairs of key and value.
         """
         if not isinstance(parameters, Iterable):
             raise TypeError(

@@ -40,6 +40,9 @@ class Registry:
 
         Raises TypeError for another kind of value, KeyError for a name that is taken or malformed, ValueError
         for a tensor that is the result of an operation.
+
+        Args:
+            param: a Parameter, or None for one that is absent.
         """
         _require_dictionary(self, "_parameters", "parameter")
         _check_name(self, name, "parameter", self.__dict__["_parameters"])
@@ -89,7 +92,12 @@ class Registry:
         self._modules[name] = _calling.registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module) -> None:
-        """The same as `add_module`."""
+        """The same as `add_module`.
+
+        Args:
+            name: name of the attribute.
+            module: the child, or None.
+        """
         self.add_module(name, module)
 
     def get_submodule(self, target: str) -> Module:

@@ -48,6 +48,10 @@ class Traversal:
         """Iterate over (dotted name, parameter).
 
         A shared one under its first name unless `remove_duplicate` is off.
+
+        Args:
+            prefix: what names begin with.
+            recurse: include those of descendants.
         """
         yield from self._named_members(
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
@@ -60,7 +64,13 @@ class Traversal:
 
     def named_buffers(self, prefix: str = "", recurse: bool = True,
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over (dotted name, buffer)."""
+        """Iterate over (dotted name, buffer).
+
+        Args:
+            prefix: what names begin with.
+            recurse: include those of descendants.
+            remove_duplicate: give each only once, under its first name.
+        """
         yield from self._named_members(
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
@@ -79,7 +89,11 @@ class Traversal:
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Iterate over this module and all of its descendants, parents first."""
+        """Iterate over this module and all of its descendants, parents first.
+
+        Args:
+            remove_duplicate: give each only once, under its first name.
+        """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -88,6 +102,9 @@ class Traversal:
         """Iterate over (dotted name, module), beginning with this module under `prefix`.
 
         `memo` holds the modules not to visit again.
+
+        Args:
+            remove_duplicate: give each only once, under its first name.
         """
         memo = set() if memo is None else memo
         if self in memo:
@@ -195,7 +212,11 @@ class Traversal:
         )
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
-        """Give all parameters and buffers uninitialised values on `device`."""
+        """Give all parameters and buffers uninitialised values on `device`.
+
+        Args:
+            recurse: include those of descendants.
+        """
         return self._apply(lambda tensor: gl.empty_like(tensor, device=device), recurse)
 
     def share_memory(self) -> Self:

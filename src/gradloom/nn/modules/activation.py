@@ -113,7 +113,11 @@ class Hardswish(_Inplace):
 
 
 class Threshold(_Inplace):
-    """x where it exceeds `threshold`, `value` elsewhere."""
+    """x where it exceeds `threshold`, `value` elsewhere.
+
+    Args:
+        inplace: write the result into `input` and return that.
+    """
 
     __constants__ = ["threshold", "value", "inplace"]
 
@@ -133,6 +137,9 @@ class Hardtanh(_Inplace):
     """x clipped to [min_val, max_val]; ValueError unless max_val is greater.
 
     `min_value` and `max_value` are deprecated names of the bounds.
+
+    Args:
+        inplace: write the result into `input` and return that.
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
@@ -168,7 +175,11 @@ class Hardtanh(_Inplace):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    Args:
+        inplace: write the result into `input` and return that.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -203,7 +214,11 @@ class CELU(_Alpha):
 
 
 class LeakyReLU(_Inplace):
-    """x for x > 0, negative_slope * x elsewhere."""
+    """x for x > 0, negative_slope * x elsewhere.
+
+    Args:
+        inplace: write the result into `input` and return that.
+    """
 
     __constants__ = ["inplace", "negative_slope"]
 
@@ -219,7 +234,11 @@ class LeakyReLU(_Inplace):
 
 
 class RReLU(_Inplace):
-    """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean in evaluation."""
+    """Leaky ReLU with slopes drawn uniformly from [lower, upper] in training, their mean in evaluation.
+
+    Args:
+        inplace: write the result into `input` and return that.
+    """
 
     __constants__ = ["lower", "upper", "inplace"]
 

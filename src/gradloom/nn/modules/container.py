@@ -98,7 +98,11 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Self:
-        """Add the modules of an iterable at the end; returns the Sequential."""
+        """Add the modules of an iterable at the end; returns the Sequential.
+
+        Args:
+            sequential: an iterable of modules.
+        """
         for module in list(sequential):
             self.append(module)
         return self
@@ -250,7 +254,11 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add those of a mapping or of an iterable of (name, module); present names are overwritten."""
+        """Add those of a mapping or of an iterable of (name, module); present names are overwritten.
+
+        Args:
+            modules: a mapping, or pairs of key and module.
+        """
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleDict.update should be called with an iterable of key/value pairs, but got "

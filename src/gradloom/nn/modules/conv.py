@@ -157,6 +157,7 @@ class Conv1d(_ConvNd):
         padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
         groups: input and output channels are split into as many groups, each seeing its own inputs only.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
+        bias: whether a vector (out_channels,) is added.
     """
 
     def __init__(
@@ -187,7 +188,17 @@ class Conv1d(_ConvNd):
 
 
 class Conv2d(_ConvNd):
-    """Cross-correlation of (N, in_channels, H, W) with `out_channels` kernels; arguments as for `Conv1d`."""
+    """Cross-correlation of (N, in_channels, H, W) with `out_channels` kernels; arguments as for `Conv1d`.
+
+    Args:
+        kernel_size: extent of the kernel: int, or one per dimension.
+        stride: distance between the places where the kernel is applied.
+        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
+        dilation: distance between the elements of the kernel.
+        groups: into how many parts channels are divided that do not see each other.
+        bias: whether a vector (out_channels,) is added.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+    """
 
     def __init__(
         self,
@@ -220,6 +231,15 @@ class Conv3d(_ConvNd):
     """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels.
 
     Arguments as for `Conv1d`.
+
+    Args:
+        kernel_size: extent of the kernel: int, or one per dimension.
+        stride: distance between the places where the kernel is applied.
+        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
+        dilation: distance between the elements of the kernel.
+        groups: into how many parts channels are divided that do not see each other.
+        bias: whether a vector (out_channels,) is added.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
     def __init__(
@@ -337,6 +357,15 @@ class ConvTranspose1d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv1d` as a map: (N, in_channels, L) to (N, out_channels, longer).
 
     Arguments as for `Conv1d`, and `output_padding`: added to one side of the output's size.
+
+    Args:
+        kernel_size: extent of the kernel: int, or one per dimension.
+        stride: distance between the places where the kernel is applied.
+        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
+        groups: into how many parts channels are divided that do not see each other.
+        bias: whether a vector (out_channels,) is added.
+        dilation: distance between the elements of the kernel.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
     def __init__(
@@ -374,7 +403,20 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of `Conv2d` as a map; arguments as for `ConvTranspose1d`."""
+    """The transpose of `Conv2d` as a map; arguments as for `ConvTranspose1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: extent of the kernel: int, or one per dimension.
+        stride: distance between the places where the kernel is applied.
+        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
+        output_padding: what is added to one end of the output, which its size alone does not determine.
+        groups: into how many parts channels are divided that do not see each other.
+        bias: whether a vector (out_channels,) is added.
+        dilation: distance between the elements of the kernel.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+    """
 
     def __init__(
         self,
@@ -411,7 +453,20 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of `Conv3d` as a map; arguments as for `ConvTranspose1d`."""
+    """The transpose of `Conv3d` as a map; arguments as for `ConvTranspose1d`.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: extent of the kernel: int, or one per dimension.
+        stride: distance between the places where the kernel is applied.
+        padding: what is added to both ends: int, one per dimension, or (unless transposed) "same" or "valid".
+        output_padding: what is added to one end of the output, which its size alone does not determine.
+        groups: into how many parts channels are divided that do not see each other.
+        bias: whether a vector (out_channels,) is added.
+        dilation: distance between the elements of the kernel.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+    """
 
     def __init__(
         self,

@@ -85,6 +85,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: (C,), the classes' weights.
         ignore_index: a target that contributes nothing.
+        reduction: "none", "mean" or "sum" over the elements.
     """
 
     __constants__ = ["ignore_index", "reduction"]
@@ -117,6 +118,7 @@ class CrossEntropyLoss(_WeightedLoss):
         weight: (C,), the classes' weights.
         ignore_index: a target that contributes nothing.
         label_smoothing: how much of every target is spread over all classes.
+        reduction: "none", "mean" or "sum" over the elements.
     """
 
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
@@ -146,7 +148,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts; `log_input` tells whether the input is the logarithm of the rate."""
+    """Negative log likelihood of counts; `log_input` tells whether the input is the logarithm of the rate.
+
+    Args:
+        full: whether to add Stirling's approximation of the constant term.
+        eps: added within the logarithm when `log_input` is False.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
@@ -176,7 +184,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of values whose mean and variance are given; `full` adds the constant term."""
+    """Negative log likelihood of values whose mean and variance are given; `full` adds the constant term.
+
+    Args:
+        eps: the smallest variance that is used.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["full", "eps", "reduction"]
 
@@ -190,7 +203,11 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """target * (log(target) - input); the reduction may also be "batchmean"."""
+    """target * (log(target) - input); the reduction may also be "batchmean".
+
+    Args:
+        log_target: whether the target is given as logarithms.
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
                  log_target: bool = False) -> None:
@@ -209,7 +226,12 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of logits; `pos_weight` weighs the positive targets."""
+    """Binary cross entropy of logits; `pos_weight` weighs the positive targets.
+
+    Args:
+        weight: factor for each element (or class) of the loss.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
@@ -224,7 +246,11 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """x for the target 1, max(0, margin - x) for -1."""
+    """x for the target 1, max(0, margin - x) for -1.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -245,7 +271,11 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere."""
+    """d ** 2 / (2 * beta) where d = |input - target| is below beta, d - beta / 2 elsewhere.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
                  beta: float = 1.0) -> None:
@@ -257,7 +287,11 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere."""
+    """d ** 2 / 2 where d = |input - target| is at most delta, delta * (d - delta / 2) elsewhere.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["reduction", "delta"]
 
@@ -286,7 +320,11 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1."""
+    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -300,7 +338,11 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin).
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["margin", "reduction"]
 
@@ -314,7 +356,12 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Mean over the other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2."""
+    """Mean over the other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2.
+
+    Args:
+        weight: factor for each element (or class) of the loss.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["p", "margin", "reduction"]
 
@@ -345,6 +392,12 @@ class TripletMarginLoss(_Loss):
     """max(0, |anchor - positive|_p - |anchor - negative|_p + margin).
 
     ValueError unless margin is positive.
+
+    Args:
+        p: order of the norm that is the distance.
+        eps: added to differences, for stability.
+        swap: take the smaller of the distances from the negative to the anchor and to the positive.
+        reduction: "none", "mean" or "sum" over the elements.
     """
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
@@ -381,7 +434,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` for any distance, a function of two tensors; the Euclidean one by default."""
+    """`TripletMarginLoss` for any distance, a function of two tensors; the Euclidean one by default.
+
+    Args:
+        distance_function: takes two tensors and gives a distance for each pair; by default the Euclidean.
+        margin: how much farther the negative should be; positive.
+        swap: take the smaller of the distances from the negative to the anchor and to the positive.
+        reduction: "none", "mean" or "sum" over the elements.
+    """
 
     __constants__ = ["margin", "swap", "reduction"]
 
@@ -415,7 +475,12 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification (Graves et al. 2006) with the class `blank` between labels."""
+    """Connectionist temporal classification (Graves et al. 2006) with the class `blank` between labels.
+
+    Args:
+        reduction: "none", "mean" or "sum" over the elements.
+        zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
+    """
 
     __constants__ = ["blank", "reduction"]
 

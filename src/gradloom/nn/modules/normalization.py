@@ -117,6 +117,11 @@ class GroupNorm(Module):
     """Normalise each of `num_groups` groups of the `num_channels` channels of each sample (Wu and He 2018).
 
     Raises ValueError unless the groups divide the channels evenly.
+
+    Args:
+        eps: added to the variance.
+        affine: whether there are `weight` and `bias`, (num_channels,).
+        bias: False leaves out the bias.
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -184,7 +189,14 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """`LocalResponseNorm` for pictures, by its older name."""
+    """`LocalResponseNorm` for pictures, by its older name.
+
+    Args:
+        size: channels that a mean is taken over.
+        alpha: factor of the mean square.
+        beta: exponent.
+        k: summand.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)

@@ -109,7 +109,13 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """The inverse of `MaxPool1d` at the maxima, zero elsewhere."""
+    """The inverse of `MaxPool1d` at the maxima, zero elsewhere.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+    """
 
     def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0) -> None:
@@ -121,7 +127,13 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """The inverse of `MaxPool2d` at the maxima, zero elsewhere."""
+    """The inverse of `MaxPool2d` at the maxima, zero elsewhere.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+    """
 
     def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0) -> None:
@@ -133,7 +145,13 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """The inverse of `MaxPool3d` at the maxima, zero elsewhere."""
+    """The inverse of `MaxPool3d` at the maxima, zero elsewhere.
+
+    Args:
+        kernel_size: extent of the windows: int, or one per dimension.
+        stride: distance between windows, by default the kernel_size.
+        padding: what is added to both ends before windows are taken: int, or one per dimension.
+    """
 
     def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
                  padding: int | IntList = 0) -> None:

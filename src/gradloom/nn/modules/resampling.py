@@ -33,7 +33,14 @@ class _Constants(Module):
 
 
 class Fold(_Constants):
-    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size)."""
+    """The sum of the columns (N, C * window, windows) at their places in (N, C, *output_size).
+
+    Args:
+        kernel_size: extent of the blocks: int, or (height, width).
+        dilation: distance between the elements of a block.
+        padding: what is added to both ends of the image.
+        stride: distance between blocks.
+    """
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
@@ -51,7 +58,14 @@ class Fold(_Constants):
 
 
 class Unfold(_Constants):
-    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows)."""
+    """Sliding windows of (N, C, H, W) as columns: (N, C * window, number of windows).
+
+    Args:
+        kernel_size: extent of the blocks: int, or (height, width).
+        dilation: distance between the elements of a block.
+        padding: what is added to both ends of the image.
+        stride: distance between blocks.
+    """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 
@@ -107,7 +121,13 @@ class ChannelShuffle(_Constants):
 
 
 class Upsample(Module):
-    """Resample (N, C, *spatial) to `size` or by `scale_factor`; see `functional.interpolate`."""
+    """Resample (N, C, *spatial) to `size` or by `scale_factor`; see `functional.interpolate`.
+
+    Args:
+        mode: as for `functional.interpolate`.
+        align_corners: whether the centres of the corner elements keep their places.
+        recompute_scale_factor: compute the factor anew from the rounded size.
+    """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 
@@ -146,14 +166,24 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of pictures by nearest neighbours."""
+    """`Upsample` of pictures by nearest neighbours.
+
+    Args:
+        size: of the result: int, or one per dimension; this or `scale_factor`.
+        scale_factor: size of the result over that of the input.
+    """
 
     def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of pictures by bilinear interpolation with aligned corners."""
+    """`Upsample` of pictures by bilinear interpolation with aligned corners.
+
+    Args:
+        size: of the result: int, or one per dimension; this or `scale_factor`.
+        scale_factor: size of the result over that of the input.
+    """
 
     def __init__(self, size: int | IntList | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -102,7 +102,16 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """An Embedding with the given table (num_embeddings, embedding_dim), not trained when `freeze`."""
+        """An Embedding with the given table (num_embeddings, embedding_dim), not trained when `freeze`.
+
+        Args:
+            embeddings: the table, (rows, columns), floating.
+            padding_idx: the index of a row that counts for nothing and gets no gradient.
+            max_norm: rows that are read and longer than this are shortened to it, in place.
+            norm_type: order of the norm for `max_norm`.
+            scale_grad_by_freq: divide the gradient of a row by how often it is read.
+            sparse: accepted; gradients are always dense.
+        """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -150,6 +159,13 @@ class EmbeddingBag(_Table):
     Args:
         mode: "sum", "mean" or "max".
         include_last_offset: the offsets end with the length of the input.
+        num_embeddings: rows of the table.
+        embedding_dim: columns of the table.
+        max_norm: rows that are read and longer than this are shortened to it, in place.
+        norm_type: order of the norm for `max_norm`.
+        scale_grad_by_freq: divide the gradient of a row by how often it is read.
+        sparse: accepted; gradients are always dense.
+        padding_idx: the index of a row that counts for nothing and gets no gradient.
     """
 
     __constants__ = [
@@ -204,7 +220,18 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """An EmbeddingBag with the given table (num_embeddings, embedding_dim), not trained when `freeze`."""
+        """An EmbeddingBag with the given table (num_embeddings, embedding_dim), not trained when `freeze`.
+
+        Args:
+            embeddings: the table, (rows, columns), floating.
+            max_norm: rows that are read and longer than this are shortened to it, in place.
+            norm_type: order of the norm for `max_norm`.
+            scale_grad_by_freq: divide the gradient of a row by how often it is read.
+            mode: "sum", "mean" or "max" of the rows of a bag.
+            sparse: accepted; gradients are always dense.
+            include_last_offset: whether the last of the offsets is the number of indices.
+            padding_idx: the index of a row that counts for nothing and gets no gradient.
+        """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape

@@ -91,6 +91,10 @@ def clip_grad_norm_(
     """Scale the gradients of the parameters so that their norm, taken together, is at most `max_norm`.
 
     Returns the norm before, as a tensor without dimensions.
+
+    Args:
+        norm_type: order of the norm.
+        error_if_nonfinite: raise RuntimeError when the norm is not finite.
     """
     parameters = _listed(parameters)
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

@@ -25,6 +25,9 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     The values are shared with it.
 
     Raises TypeError when `vec` is not a tensor.
+
+    Args:
+        parameters: the tensors to fill, in the order of the vector.
     """
     if not isinstance(vec, gl.Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")

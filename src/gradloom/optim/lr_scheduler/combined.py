@@ -19,7 +19,12 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
 class SequentialLR(LRScheduler):
-    """One scheduler after another: the next one begins at each of the epochs `milestones`."""
+    """One scheduler after another: the next one begins at each of the epochs `milestones`.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+        schedulers: the schedulers, in their order.
+    """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
                  last_epoch: int = -1) -> None:
@@ -68,7 +73,11 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Several schedulers that each act at every step."""
+    """Several schedulers that each act at every step.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

@@ -50,6 +50,7 @@ class CyclicLR(LRScheduler):
         mode: "triangular", "triangular2" (half as high each cycle), "exp_range" (gamma ** steps as high).
         scale_fn, scale_mode: the height as a function of the "cycle" or of the "iterations" instead.
         cycle_momentum: move momentum between `max_momentum` and `base_momentum`, opposite to the rate.
+        optimizer: the Optimizer whose learning rates are set.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class OneCycleLR(LRScheduler):
         div_factor: the first rate is max_lr divided by it.
         final_div_factor: the last rate is the first one divided by it.
         three_phase: fall to the first rate as long as it rose, and only then to the last one.
+        optimizer: the Optimizer whose learning rates are set.
     """
 
     def __init__(
@@ -243,6 +245,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Args:
         T_0: epochs until the first restart.
         T_mult: factor of that from one restart to the next.
+        optimizer: the Optimizer whose learning rates are set.
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,

@@ -29,7 +29,11 @@ __all__ = [
 
 
 class LambdaLR(LRScheduler):
-    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError)."""
+    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError).
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:
@@ -74,7 +78,11 @@ def _load_without_functions(scheduler, state):
 
 
 class MultiplicativeLR(LRScheduler):
-    """The last rate times lr_lambda(epoch)."""
+    """The last rate times lr_lambda(epoch).
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:
@@ -99,7 +107,11 @@ class MultiplicativeLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs."""
+    """Times `gamma` every `step_size` epochs.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
@@ -116,7 +128,11 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the epochs `milestones` (as often as one is listed)."""
+    """Times `gamma` at each of the epochs `milestones` (as often as one is listed).
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
@@ -138,6 +154,9 @@ class ConstantLR(LRScheduler):
     """initial_lr * factor for `total_iters` epochs, then initial_lr.
 
     ValueError for a factor outside [0, 1].
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
     """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
@@ -162,7 +181,11 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """initial_lr times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters`
-    epochs."""
+    epochs.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(
         self,
@@ -201,7 +224,11 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch."""
+    """Times `gamma` every epoch.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -217,7 +244,11 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """initial_lr * (1 - epoch / total_iters) ** power, 0 from `total_iters` on."""
+    """initial_lr * (1 - epoch / total_iters) ** power, 0 from `total_iters` on.
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
@@ -236,7 +267,11 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From initial_lr to `eta_min` in `T_max` epochs along half a cosine (Loshchilov and Hutter 2017)."""
+    """From initial_lr to `eta_min` in `T_max` epochs along half a cosine (Loshchilov and Hutter 2017).
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max

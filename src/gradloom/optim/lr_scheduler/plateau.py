@@ -25,6 +25,7 @@ class ReduceLROnPlateau(LRScheduler):
         cooldown: steps to wait after a reduction.
         min_lr: lower bound, a number or one per group.
         eps: smallest change of a rate that is made.
+        optimizer: the Optimizer whose learning rates are set.
     """
 
     def __init__(
@@ -66,7 +67,11 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
-        """Note the metric of an epoch, and reduce the rates if it is time to."""
+        """Note the metric of an epoch, and reduce the rates if it is time to.
+
+        Args:
+            metrics: the quantity that is watched, as a number or a Tensor of one element.
+        """
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
