@@ -142,20 +142,25 @@ def _scaled(fault: Fault, c: Comparison) -> Iterator[str]:
         return
     sign = "the sign, and " if factor < 0 else ""
     size = abs(factor)
+    named = [sign + words for words in _factors(fault, c, size)]
+    text = {2.0: "a factor of two too many", 0.5: "a missing factor of two"}.get(round(size, 6))
+    yield from named or [sign + (text or f"a constant factor of {size:.7g}")]
+
+
+def _factors(fault: Fault, c: Comparison, size: float) -> Iterator[str]:
+    """Arguments and sizes that a factor may be."""
     for name, value in _numbers(fault.case):
         if abs(value) not in (0, 1) and abs(size - abs(value)) < 1e-5 * size:
-            yield f"{sign}a factor `{name}` too many"
+            yield f"a factor `{name}` too many"
         elif abs(value) not in (0, 1) and abs(size * abs(value) - 1) < 1e-5:
-            yield f"{sign}a missing factor `{name}`"
+            yield f"a missing factor `{name}`"
     for array, name in ((c.output, "grad"), (c.input, str(fault.input))):
         for count, what in (*((n, f"dimension {d} of `{name}`") for d, n in enumerate(array.shape)),
                             (array.size, f"all elements of `{name}`")):
             if count > 2 and abs(size * count - 1) < 1e-5:
-                yield f"{sign}a mean where the sum over {what} belongs"
+                yield f"a mean where the sum over {what} belongs"
             elif count > 2 and abs(size / count - 1) < 1e-5:
-                yield f"{sign}a sum where the mean over {what} belongs"
-    text = {2.0: "a factor of two too many", 0.5: "a missing factor of two"}.get(round(size, 6))
-    yield sign + (text or f"a constant factor of {size:.7g}")
+                yield f"a sum where the mean over {what} belongs"
 
 
 def _numbers(case: Case) -> Iterator[tuple[str, float]]:
