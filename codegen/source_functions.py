@@ -20,6 +20,7 @@ class Functions:
         self.paths: dict[str, Path] = {}
         self._values: dict[str, dict[str, ast.expr]] = {}  # what other names are assigned, as `exp2 = _alias("exp2")`
         self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) that it is from
+        self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are no methods
         self._calls: dict[tuple[str, str], frozenset[str]] = {}
         for folder in folders:
             paths = sorted(folder.glob("*.py"))
@@ -33,6 +34,7 @@ class Functions:
         key = keys[path.stem]
         self.paths[key] = path
         self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        self._foreign[key] = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
         self._imports[key] = {
             (a.asname or a.name): (keys.get(n.module, n.module), a.name) for n in tree.body
@@ -90,7 +92,9 @@ class Functions:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OPERATORS:
                 names.add(node.attr)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                names.add(node.func.attr)
+                base = node.func.value
+                if not (isinstance(base, ast.Name) and base.id in self._foreign[module]):
+                    names.add(node.func.attr)
             elif isinstance(node, ast.Name) and node.id != name:
                 names |= self.calls(module, node.id)
         return frozenset(names)

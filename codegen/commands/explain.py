@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from pathlib import Path
 
@@ -28,13 +30,24 @@ def run(arguments: argparse.Namespace) -> int:
     except UnknownName as error:
         raise UsageError(str(error)) from None
     if arguments.html is None:
-        sys.stdout.write(explanation.text(color=_wants_color(arguments.color), sources=not arguments.brief))
+        _write(explanation.text(color=_wants_color(arguments.color), sources=not arguments.brief))
     elif str(arguments.html) == "-":
-        sys.stdout.write(explanation.html())
+        _write(explanation.html())
     else:
         arguments.html.write_text(explanation.html(), encoding="utf-8")
         print(f"wrote {arguments.html}")
     return 0
+
+
+def _write(text: str) -> None:
+    """Print to an output that may lack the signs of mathematics, or may be closed early, as by `| head`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it ends
 
 
 def _import_package(given: str | None) -> None:
@@ -48,6 +61,4 @@ def _import_package(given: str | None) -> None:
 
 
 def _wants_color(choice: str) -> bool:
-    import os
-
     return choice == "always" or choice == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

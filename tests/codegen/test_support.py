@@ -55,6 +55,17 @@ def test_calls_of_operators_and_methods_are_found_through_other_functions(functi
     assert found.find("log", "a") is None and found.calls("a", "log") == frozenset()
 
 
+def test_functions_of_modules_are_no_methods(functions):
+    found = functions({"a": """
+        import math
+        import numpy as np
+        def f(x):
+            from math import log
+            return x.sin() * math.prod(x.shape) * np.exp(2) * log(3)
+    """})
+    assert found.calls("a", "f") == {"sin"}
+
+
 def test_functions_that_call_one_another_end(functions):
     found = functions({"a": """
         def f(x):

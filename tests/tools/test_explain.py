@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -141,6 +142,12 @@ def test_the_kernel_is_found_where_it_is_written_and_not_where_it_is_imported():
     assert title == "composite special.exp2"
 
 
+def test_a_composite_names_the_operators_that_it_calls():
+    assert facts("linear").calls and set(facts("linear").calls) >= {"addmm"}
+    assert facts("special_exp2").calls == ("exp2",) and facts("mul.Tensor").calls == ()
+    assert "whose nodes it leaves in the graph: exp2." in str(explain("special_exp2"))
+
+
 @pytest.mark.parametrize(("name", "field", "form", "condition", "users"), [
     ("mul.Tensor", "self", "the tensor self, with its version", "if other needs a gradient",
      ["other: grad * self.conj()"]),
@@ -270,6 +277,18 @@ def test_the_command_answers_an_unknown_name_with_exit_code_2(capsys):
 def test_the_command_says_why_a_page_cannot_be_written(tmp_path, capsys):
     assert main(["explain", "exp", "--html", str(tmp_path / "no" / "exp.html")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_the_command_prints_where_the_signs_of_mathematics_are_missing():
+    done = subprocess.run([sys.executable, "-m", "gradloom.codegen", "explain", "exp", "--brief"], capture_output=True,
+                          env={**os.environ, "PYTHONIOENCODING": "ascii"}, cwd=ROOT)
+    assert done.returncode == 0 and b"?L/?x = g ? z*" in done.stdout and not done.stderr
+
+
+def test_the_command_may_be_cut_short():
+    command = f"{sys.executable} -m gradloom.codegen explain conv2d | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "== conv2d ==\n", "")
 
 
 def test_explain_is_imported_only_when_it_is_asked_for():

@@ -36,6 +36,7 @@ class OperatorFacts:
     generated   (what it is, where) of the generated wrapper and node
     kernels     (what it is, where) of what computes it: kernel functions, or the composite
     helpers     the same for the helpers of its formulas
+    calls       the operators that a composite calls
     """
 
     function: DifferentiableFunction
@@ -46,6 +47,7 @@ class OperatorFacts:
     kernels: tuple[tuple[str, Place], ...]
     helpers: tuple[tuple[str, Place], ...]
     support: Row
+    calls: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

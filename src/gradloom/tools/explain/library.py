@@ -70,7 +70,8 @@ class Library:
         return OperatorFacts(
             function=function, entries=self._entries(function), equations=self.notation.of(function),
             generated=self._generated(function), saved=saved_fields(function.info), kernels=self._kernels(function),
-            helpers=self._helpers(function), support=whole_row(function, self.support, self.operators))
+            helpers=self._helpers(function), support=whole_row(function, self.support, self.operators),
+            calls=self._calls(function))
 
     # Entries
 
@@ -140,6 +141,10 @@ class Library:
             return ()
         names = re.findall(r"\b([a-z_]\w*)\.([a-z_]\w*)", native.kernel.source)
         return self._named("kernel", self.kernels, [(f, n) for f, n in names if f in native.kernel.families])
+
+    def _calls(self, function: DifferentiableFunction) -> tuple[str, ...]:
+        """The operators that a composite calls, as far as its source says."""
+        return () if function.function.composite is None else tuple(sorted(self.support.composite_calls(function)))
 
     def _helpers(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
         info = function.info

@@ -117,7 +117,8 @@ def _summary(facts: OperatorFacts) -> str:
     if facts.node is not None:
         parts.append(f"Its node is {facts.node}.")
     if function.function.composite is not None:
-        parts.append("It is made of other operators, whose nodes it leaves in the graph.")
+        calls = f": {', '.join(facts.calls)}" if facts.calls else ""
+        parts.append(f"It is made of other operators, whose nodes it leaves in the graph{calls}.")
     expression = facts.kernel_expression
     if expression is not None:
         parts.append(f"It computes `{expression}`.")
