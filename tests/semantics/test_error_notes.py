@@ -76,6 +76,44 @@ def test_a_write_to_a_view_names_the_operator_that_wrote(gradloom):
     assert "CopySlices, which ran ExpBackward0, the backward of exp" in notes
 
 
+YAML = """
+- func: {name}(Tensor self) -> Tensor
+  variants: function, method
+  autogen: {name}_
+  kernel: self * self * self
+- name: {name}(Tensor self) -> Tensor
+  self: 3 * grad * self * self
+"""
+
+
+def test_an_operator_defined_in_memory_is_named_and_not_taken_for_the_users_code(gradloom):
+    gradloom.ops.define(YAML.format(name="cube_of_notes"), namespace="notes")
+    with gradloom.autograd.set_detect_anomaly(True):
+        x = gradloom.ones(2, requires_grad=True)
+        y = gradloom.ops.notes.cube_of_notes(x)  # THE CUBE
+        z = y * y
+        y.cube_of_notes_()  # THE CUBE IN PLACE
+    y.sum().backward(retain_graph=True)
+    message, _ = failing(z.sum().backward)
+    assert f"cube_of_notes_ wrote to it at {line_of('THE CUBE IN PLACE')}" in message
+    cube = gradloom.ops.notes.cube_of_notes(x)
+    cube.sum().backward()
+    _, notes = failing(cube.sum().backward)
+    assert "CubeOfNotesBackward0, the backward of cube_of_notes, in the formula of `self`: 3 * grad * self" in notes
+
+
+def test_the_entry_of_a_package_is_found_in_its_own_file(gradloom, tmp_path):
+    (tmp_path / "generated" / "functions").mkdir(parents=True)
+    (tmp_path / "derivatives.yaml").write_text("# == mine ==\n" + YAML.format(name="cube").split("* self\n", 1)[1])
+    place = import_module("gradloom.autograd.error_notes").entry_place
+    nodes = str(tmp_path / "generated" / "functions" / "mine.py")
+    assert place(nodes, "cube", "self") == f"{tmp_path / 'derivatives.yaml'}:3"
+    assert place(nodes, "cube_") == f"{tmp_path / 'derivatives.yaml'}:2"
+    assert place(nodes, "cube", "other") == f"{tmp_path / 'derivatives.yaml'}:2"
+    assert place(nodes, "sphere") is None
+    assert place(str(tmp_path / "elsewhere" / "a" / "b" / "c" / "nodes.py"), "cube") is None
+
+
 def test_a_hook_that_fails_is_told_from_a_formula(gradloom):
     def hook(grad):
         raise KeyError("mine")

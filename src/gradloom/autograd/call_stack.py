@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from functools import cache
-from pathlib import Path
 
-_FOLDER = str(Path(__file__).resolve().parents[1])
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_NN = os.path.join(_FOLDER, "nn", "")
+# Generated code: gradloom's, that of a package of operators, that of operators defined in memory.
+_GENERATED = re.compile(r"<define |.*[/\\]generated[/\\](functions|variable_type)[/\\]")
 
 
 def current_stack(skip: int) -> list:
@@ -51,22 +54,16 @@ def operator_called(stack) -> str:
         if not is_ours(code):
             break
         name = code.co_name
-        if code.co_filename.startswith(_generated()):
+        if _GENERATED.match(code.co_filename):
             schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
             return schema.partition("(")[0] if isinstance(schema, str) else name
     return name or "something"
 
 
 def is_ours(code) -> bool:
-    """Whether a code object is the library's own."""
-    return code.co_filename.startswith((_FOLDER, _generated()))
+    """Whether a code object is the library's own, or generated."""
+    return code.co_filename.startswith(_FOLDER) or _GENERATED.match(code.co_filename) is not None
 
 
 def _is_plumbing(code) -> bool:
-    return is_ours(code) and not code.co_filename.startswith(str(Path(_FOLDER, "nn")))
-
-
-@cache
-def _generated() -> str:
-    module = sys.modules.get("gradloom.generated")
-    return str(Path(module.__file__).parent) if module is not None else _FOLDER
+    return is_ours(code) and not code.co_filename.startswith(_NN)

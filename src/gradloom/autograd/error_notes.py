@@ -139,7 +139,7 @@ def explain_forward(error: BaseException) -> None:
     for frame, line in _frames(error.__traceback__):
         code = frame.f_code
         schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
-        if "/variable_type/" not in code.co_filename.replace("\\", "/") or not isinstance(schema, str):
+        if "variable_type" not in code.co_filename or not isinstance(schema, str):
             continue
         if found := _formula(code, line):
             name = schema.partition("(")[0]
