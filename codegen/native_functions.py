@@ -19,7 +19,7 @@ from .errors import MAX_ERRORS, SpecError, raise_all
 from .families import DEFAULT_FAMILY, Families
 from .kernel_expr import KernelExpr, analyse, check_named
 from .kernel_index import FunctionIndex
-from .native_keys import check_keys, word_of, words_of
+from .native_keys import check_domain, check_keys, word_of, words_of
 from .overloads import ambiguous_pairs, spell
 from .reserved import check_names
 from .schema import FunctionSchema, SchemaError, did_you_mean, parse
@@ -224,7 +224,7 @@ class _Loader:
             type_promotion=word_of(entry, "type_promotion"),
             promotes=self.tensors(entry, schema, "promotes"),
             accepts_number=self.tensors(entry, schema, "accepts_number"),
-            domain=entry.get("domain"),
+            domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
             top_level=word_of(entry, "top_level") is not None,
         )

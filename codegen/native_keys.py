@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .errors import SpecError, shorten
 from .foreign_words import NATIVE_KEYS
-from .schema import did_you_mean
-from .text import Entry, Node, Text, TextList
+from .schema import FunctionSchema, did_you_mean
+from .text import Entry, Node, Text, TextList, TextMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ _PYTORCH_KEYS = {
     "category_override": "remove it",
 }
 
+_DOMAIN = "write between which numbers samples are to be: `{self: [0.2, 3]}`"
 _WORDS = "write words, separated by commas"
 
 
@@ -121,6 +123,33 @@ def _wrong_kind(key: Text, kind: str, node: Node) -> SpecError | None:
         )
     hint = "put the whole value in quotes" if kind == "text" else "write words, separated by commas"
     return node.error(f"`{name}` is {what}, not text", hint)
+
+
+def check_domain(entry: Entry, schema: FunctionSchema) -> Node | None:
+    """The value of `domain:`, which gives arguments two numbers each. Raises SpecError at the part that is wrong."""
+    node = entry.get("domain")
+    if node is None:
+        return None
+    if not isinstance(node, TextMap):
+        raise node.error("`domain` says no argument", _DOMAIN)
+    names = [a.name for a in schema.inputs]
+    for word, value in node.fields.items():
+        if word not in names:
+            hint = did_you_mean(word, names) or f"its arguments are {', '.join(names) or 'none'}"
+            raise node.keys[word].error(f"`{schema.name}` has no argument `{shorten(word)}`", hint)
+        items = value.items if isinstance(value, TextList) else ()
+        numbers = [_number(item) for item in items]
+        if len(numbers) != 2 or None in numbers or not numbers[0] < numbers[1]:  # type: ignore[operator]
+            raise value.error(f"the domain of `{word}` is not two numbers, the smaller first", _DOMAIN)
+    return node
+
+
+def _number(node: Node) -> float | None:
+    try:
+        number = float(node.value) if isinstance(node, Text) else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def words_of(entry: Entry, name: str) -> list[Text]:

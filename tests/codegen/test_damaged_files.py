@@ -24,7 +24,7 @@ SOUND = r"""
     [xp.sum(x, axis=-1) for x in self if x.ndim]
 - func: split(Tensor(a -> *) self, int[2] size=[1,2]) -> Tensor(a)[]   # a view
   kernel: 'xp.split(self, size[0] if size else len(self[..., 1:2]))'
-  domain: {self: positive}
+  domain: {self: [0.2, 3]}
 """
 
 

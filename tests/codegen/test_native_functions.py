@@ -40,14 +40,14 @@ def test_an_entry_with_everything(load):
   python_module: linalg
   family: reduction
   type_promotion: none
-  domain: {self: positive}
+  domain: {self: [0.2, 3]}
 """)
     (entry,) = operators
     assert entry.variants == ("function", "method")
     assert entry.tags == ("core", "pointwise")
     assert (entry.python_module, entry.family, entry.type_promotion) == ("linalg", "reduction", "none")
     assert entry.is_view
-    assert entry.domain.fields["self"].value == "positive"
+    assert [item.value for item in entry.domain.fields["self"].items] == ["0.2", "3"]
     assert [(v.kind, v.name) for v in entry.derived] == [
         ("inplace", "t_"),
         ("copy", "t_copy.x"),
