@@ -128,8 +128,13 @@ class Overload:
         return tuple(support_row(self.name).items())
 
     @property
-    def saved(self) -> tuple[str, ...]:
-        return tuple(_saved(s) for s in self.info.saved) if self.info is not None else ()
+    def saved(self) -> str:
+        """What its node keeps, as the end of a sentence; empty where that is nothing."""
+        known = self.info.saved if self.info is not None else ()
+        tensors = [_saved(s) for s in known if s.kind != "value"]
+        values = [_saved(s) for s in known if s.kind == "value"]
+        word = f"the value{'s' if len(values) > 1 else ''} {', '.join(values)}"
+        return "; ".join(tensors + ([word] if values else []))
 
     @property
     def helpers(self) -> tuple[Link, ...]:
@@ -174,6 +179,8 @@ class Operator:
                 module = overload.native.python_module
                 if "function" in variants or (derived and schema.kind != "inplace"):
                     found[f"gradloom.{_in_module(name, module)}"] = None
+                    if is_reachable(f"gradloom.nn.functional.{name}"):
+                        found[f"gradloom.nn.functional.{name}"] = None
                 if "method" in variants or schema.kind == "inplace":
                     found[f"gradloom.Tensor.{name}"] = None
         return tuple(found)
@@ -214,9 +221,7 @@ def is_reachable(dotted: str) -> bool:
 
 
 def _saved(s: SavedAttribute) -> str:
-    kind = {"tensor": "", "tensor_list": ""}.get(s.kind, " (a value)")
-    if s.is_output:
-        kind = " (a result)" if s.kind != "value" else " (a value of a result)"
+    kind = " (a result)" if s.is_output and s.kind != "value" else ""
     condition = f", if {_spoken(s.condition)}" if s.condition else ""
     return f"`{s.name}`{kind}{condition}"
 
