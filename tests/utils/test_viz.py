@@ -368,6 +368,14 @@ def test_files(suffix, start, tmp_path):
     assert (tmp_path / f"graph.{suffix}").read_bytes().startswith(start)
 
 
+def test_it_is_there_without_an_import_of_its_own():
+    code = ("import sys, gradloom; assert 'gradloom.utils.viz' not in sys.modules; "
+            "gradloom.utils.viz.graph(gradloom.ones(2, requires_grad=True)); assert 'viz' in dir(gradloom.utils)")
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="module 'gradloom.utils' has no attribute 'vis'"):
+        _ = gradloom.utils.vis
+
+
 def test_the_graphviz_package_is_used_only_when_asked_for(monkeypatch):
     code = ("import sys, gradloom; from gradloom.utils import viz; "
             "viz.graph(gradloom.ones(2, requires_grad=True).exp()).dot; assert 'graphviz' not in sys.modules")

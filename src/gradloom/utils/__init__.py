@@ -1,1 +1,26 @@
-"""Utilities that stand beside the core; each is imported on its own (`gradloom.utils.hooks`, ...)."""
+"""Utilities that stand beside the core: `gradloom.utils.hooks`, `gradloom.utils.viz` ...; each is imported when it is
+first asked for."""
+
+from __future__ import annotations
+
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from . import checkpoint as checkpoint
+    from . import hooks as hooks
+    from . import viz as viz
+else:
+    def __getattr__(name):
+        if not name.startswith("_"):
+            from importlib import import_module
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    from pkgutil import iter_modules
+    return sorted({*globals(), *(module.name for module in iter_modules(__path__))})
