@@ -19,7 +19,7 @@ from .yaml_syntax import syntax_error, unclosed_quote
 
 __all__ = ["Entry", "Node", "Source", "Text", "TextList", "TextMap", "load_entries", "parse_entries"]
 
-MAX_BYTES = 4 * 2**20
+MAX_BYTES = 2 * 2**20
 MAX_DEPTH = 8
 MAX_VALUE = 20_000  # characters of one value
 
