@@ -200,6 +200,9 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     if min(strides, default=0) < 0:
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: "
                            f"{list(strides)}")
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
+                           "a size is not negative")
     reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
     if offset < 0 or reach * item > memory.nbytes:
         raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "

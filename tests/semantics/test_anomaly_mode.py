@@ -3,8 +3,10 @@
 PyTorch tells the forward line in a warning beside the exception, gradloom in the exception's notes; `told` is all that.
 """
 
+import gc
 import threading
 import warnings
+import weakref
 
 import pytest
 
@@ -275,6 +277,23 @@ def test_a_node_keeps_its_forward_stack_in_its_metadata(torch, anomaly):
         y = x * 2  # MADE HERE
     assert "MADE HERE" in "".join(y.grad_fn.metadata["traceback_"])
     assert "traceback_" not in (x * 2).grad_fn.metadata
+
+
+def test_the_mode_keeps_no_graph_alive(torch, anomaly):
+    gc.collect()
+    gc.disable()
+    try:
+        with anomaly():
+            x = torch.ones(2, requires_grad=True)
+            y = (x * 2).exp()
+            first, = torch.autograd.grad(y.sum(), x, create_graph=True)
+            gone = []
+            weakref.finalize(y, gone.append, "y")
+            weakref.finalize(first, gone.append, "first")
+            del y, first
+            assert gone == ["y", "first"]
+    finally:
+        gc.enable()
 
 
 def test_gradients_are_the_same_in_the_mode(torch, anomaly):

@@ -188,6 +188,14 @@ def test_an_unpack_hook_that_gives_no_tensor_is_refused(graph, x, found, kind):
         y.sum().backward()
 
 
+@pytest.mark.parametrize("function", ["exp", "sigmoid", "square"])
+def test_an_unpack_hook_that_gives_another_size_is_an_error_of_the_formula(torch, graph, x, function):
+    with graph.saved_tensors_hooks(same, lambda packed: torch.ones(5)):
+        y = getattr(x, function)()
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(\d\) must match the size of tensor b \(\d\)|size"):
+        y.sum().backward()
+
+
 def test_hooks_must_be_callable(graph, x):
     with pytest.raises(TypeError, match="incompatible function arguments"), graph.saved_tensors_hooks(3, same):
         x.exp()
@@ -575,6 +583,14 @@ def test_tensors_kept_by_hooks_are_not_checked(graph, x):
     y.mul_(100)
     z.sum().backward()
     assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_a_saved_tensor_whose_data_was_replaced_by_another_size_is_an_error(torch, x):
+    other = torch.ones(2)
+    y = x * other
+    other.data = torch.ones(5)
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(2\) must match the size of tensor b \(5\)"):
+        y.sum().backward()
 
 
 # --- allow_mutation_on_saved_tensors --------------------------------------------------------------

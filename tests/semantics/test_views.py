@@ -546,6 +546,7 @@ def test_as_strided_beyond_the_memory_is_refused(torch, a):
     for arguments, said in ((((2, 3), (9, 9)), "are out of bounds for storage of size 96"),
                             (((2,), (1,), 20), "out of bounds for storage"),
                             (((2,), (-1,)), "Negative strides are not supported"),
+                            (((-1,), (1,)), "Storage size calculation overflowed with sizes="),
                             (((2,), (1, 1)), "mismatch in length of strides and shape")):
         with pytest.raises(RuntimeError, match=said):
             a.as_strided(*arguments)

@@ -54,7 +54,7 @@ def operator_called(stack) -> str:
         if not is_ours(code):
             break
         name = code.co_name
-        if _GENERATED.match(code.co_filename):
+        if is_generated(code):
             schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
             return schema.partition("(")[0] if isinstance(schema, str) else name
     return name or "something"
@@ -62,7 +62,12 @@ def operator_called(stack) -> str:
 
 def is_ours(code) -> bool:
     """Whether a code object is the library's own, or generated."""
-    return code.co_filename.startswith(_FOLDER) or _GENERATED.match(code.co_filename) is not None
+    return code.co_filename.startswith(_FOLDER) or is_generated(code)
+
+
+def is_generated(code) -> bool:
+    """Whether a code object is a node's or a wrapper's."""
+    return _GENERATED.match(code.co_filename) is not None
 
 
 def _is_plumbing(code) -> bool:

@@ -12,22 +12,28 @@ import sys
 from pathlib import Path
 
 from ..dispatch import ANOMALY, state
+from ..kernel_errors import size_mismatch
 from . import hooks as hook_calls
-from .call_stack import operator_called, stack_text, user_line
+from .call_stack import is_generated, operator_called, stack_text, user_line
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
 _HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that say what to do
+_SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
 _HINT = ("with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
          "your program that called the operator")
 
 
-def explain(error: BaseException, loop) -> None:
+def explain(error: Exception, loop) -> None:
     """Add notes to an exception that leaves a backward pass.
 
     Args:
         error: the exception, whose traceback leads from the pass to where it was raised.
         loop: the code object of the engine's loop, in whose frame the running node is `node`.
+
+    Raises:
+        RuntimeError: in PyTorch's words, in place of what NumPy says when a formula on arrays meets a saved tensor of
+            another size than it had.
     """
     frames = list(_frames(error.__traceback__))
     at = next((i for i, (frame, _) in enumerate(frames) if frame.f_code is loop), None)
@@ -46,10 +52,20 @@ def explain(error: BaseException, loop) -> None:
             notes += forward_notes(node, trace)
         elif not _HINTED.search(str(error)):
             notes[0] += f"\nHint: {_HINT}."
+    if type(error) is ValueError and inner and is_generated(inner[-1][0].f_code):
+        shapes = [tuple([int(n) for n in found.split(",") if n.strip()]) for found in _SHAPE.findall(str(error))]
+        text = size_mismatch(shapes)
+        if text:  # no variable holds the exception: it would be a cycle with this frame
+            raise _noted(RuntimeError(text), notes).with_traceback(error.__traceback__) from None
+    _noted(error, notes)
+
+
+def _noted(error: Exception, notes: list[str]) -> Exception:
     held = getattr(error, "__notes__", ())
     for note in notes:
         if note not in held:
             error.add_note(note)
+    return error
 
 
 def trace_of(node):
