@@ -27,6 +27,7 @@ def found(request, tmp_path_factory):
         yield {page: pool.submit(look, page) for page in pages}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_do_what_it_says(found, page):
     problems = found[page].result()
