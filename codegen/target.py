@@ -120,6 +120,8 @@ def project(folder: Path) -> Target | None:
     source = folder / where
     if not source.is_dir():
         raise UsageError(f"{path}: [tool.gradloom] names {where}, which is no folder")
+    if not source.resolve().is_relative_to(folder.resolve()):  # code would be generated there
+        raise UsageError(f"{path}: [tool.gradloom] names {where}, which is not in the project's folder")
     return _in_folder(source, source.name, table.get("namespace", source.name), str(path))
 
 

@@ -17,6 +17,7 @@ import pytest
 from gradloom.codegen import array_namespace, cli, templating
 from gradloom.codegen.errors import SpecError
 from gradloom.codegen.source import MAX_BYTES, load_entries, parse_entries
+from gradloom.codegen.target import UsageError, project
 from tests.codegen.attacks import DEFAULTS, EXPRESSIONS, NAMES, SCHEMAS
 from tests.codegen.generated_code import problems
 from tests.codegen.test_errors import SOUND, checkout  # noqa: F401
@@ -393,3 +394,15 @@ def test_whatever_pythons_parser_gives_up_with(error, generate, monkeypatch):
     assert "nested too deeply" in generate(NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: -deep\n")
     native = NATIVE + "- func: f(Tensor deep) -> Tensor\n  kernel: elementwise.mul\n"
     assert "nested too deeply" in generate(native, "- name: f(Tensor deep) -> Tensor\n  deep: grad * deep\n")
+
+
+@pytest.mark.parametrize("where", ["../elsewhere", "src/link", "/{tmp}/elsewhere"])
+def test_a_project_generates_code_in_its_own_folder_only(where, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project" / "src").mkdir(parents=True)
+    (tmp_path / "project" / "src" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "native_functions.yaml").write_text(NATIVE)
+    where = where.format(tmp=str(tmp_path).lstrip("/"))
+    (tmp_path / "project" / "pyproject.toml").write_text(f'[tool.gradloom]\npackage = "{where}"\n')
+    with pytest.raises(UsageError, match="not in the project's folder"):
+        project(tmp_path / "project")
