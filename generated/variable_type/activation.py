@@ -628,8 +628,8 @@ _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
 def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 
-    ∂L/∂x = elu_backward(g, α, scale, input_scale, False, x)
-    dz = elu_backward(dx*, α, scale, input_scale, False, x)*
+    ∂L/∂x = g · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else g · scale
+    dz = dx · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
 
     EluBackward0, from the entry elu of derivatives.yaml.
@@ -697,8 +697,8 @@ _ELU = GuardedOverload("elu", ((
 def elu_(input, alpha=1, scale=1, input_scale=1):
     """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)
 
-    ∂L/∂x = elu_backward(g, α, scale, input_scale, True, z)
-    dz = elu_backward(dx, α, scale, input_scale, True, z)
+    ∂L/∂x = g · input_scale · (z + α · scale) if z ≤ 0, else g · scale
+    dz = dx · input_scale · (z + α · scale) if z ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
 
     EluBackward1, from the entry elu_ of derivatives.yaml.
@@ -875,8 +875,8 @@ _SELU_ = GuardedOverload("selu_", ((
 def celu(input, alpha=1.0, *, out=None):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor
 
-    ∂L/∂x = elu_backward(g, α, 1, 1 / α, False, x)
-    dz = elu_backward(dx*, α, 1, 1 / α, False, x)*
+    ∂L/∂x = g · α / α · exp(x / α) if x ≤ 0, else g
+    dz = dx · α / α · exp(x / α) if x ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
 
     CeluBackward0, from the entry celu of derivatives.yaml.
@@ -942,8 +942,8 @@ _CELU = GuardedOverload("celu", ((
 def celu_(input, alpha=1.0):
     """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)
 
-    ∂L/∂x = elu_backward(g, α, 1, 1 / α, True, z)
-    dz = elu_backward(dx, α, 1, 1 / α, True, z)
+    ∂L/∂x = g / α · (z + α) if z ≤ 0, else g
+    dz = dx / α · (z + α) if z ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
 
     CeluBackward1, from the entry celu_ of derivatives.yaml.
@@ -1543,8 +1543,8 @@ _HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
 def hardswish(input, *, out=None):
     """hardswish(Tensor self) -> Tensor
 
-    ∂L/∂x = hardswish_backward(g, x)
-    dz = hardswish_backward(dx*, x)*
+    ∂L/∂x = 0 if x < −3, g · (x / 3 + 0.5) if x ≤ 3, else g
+    dz = 0 if x < −3, dx · (x / 3 + 0.5) if x ≤ 3, else dx
     where x = self, z = result, g = ∂L/∂z
 
     HardswishBackward0, from the entry hardswish of derivatives.yaml.
@@ -1657,9 +1657,9 @@ _HARDSWISH_ = GuardedOverload("hardswish_", ((
 def hardswish_backward(grad_output, self):
     """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
 
-    ∂L/∂grad_output = hardswish_backward(g, x)
+    ∂L/∂grad_output = 0 if x < −3, g · (x / 3 + 0.5) if x ≤ 3, else g
     ∂L/∂x = g · grad_output / 3 if (x > −3 and x < 3), else 0
-    dz = hardswish_backward(dgrad_output, x) + (dx · grad_output / 3 if (x > −3 and x < 3), else 0)
+    dz = (0 if x < −3, dgrad_output · (x / 3 + 0.5) if x ≤ 3, else dgrad_output) + (dx · grad_output / 3 if (x > −3 and x < 3), else 0)
     where x = self, z = result, g = ∂L/∂z
 
     HardswishBackwardBackward0, from the entry hardswish_backward of derivatives.yaml.
@@ -2390,8 +2390,8 @@ _SILU_BACKWARD = GuardedOverload("silu_backward", ((
 def mish(input, *, out=None):
     """mish(Tensor self) -> Tensor
 
-    ∂L/∂x = mish_backward(g, x)
-    dz = mish_backward(dx*, x)*
+    ∂L/∂x = g · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
+    dz = dx · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     where x = self, z = result, g = ∂L/∂z
 
     MishBackward0, from the entry mish of derivatives.yaml.
@@ -2511,9 +2511,9 @@ _MISH_ = GuardedOverload("mish_", ((
 def mish_backward(grad_output, self):
     """mish_backward(Tensor grad_output, Tensor self) -> Tensor
 
-    ∂L/∂grad_output = mish_backward(g, x)
+    ∂L/∂grad_output = g · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     ∂L/∂x = g · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
-    dz = mish_backward(dgrad_output, x) + dx · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
+    dz = dgrad_output · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²)) + dx · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
     where x = self, z = result, g = ∂L/∂z
 
     MishBackwardBackward0, from the entry mish_backward of derivatives.yaml.
@@ -2580,8 +2580,8 @@ _MISH_BACKWARD = GuardedOverload("mish_backward", ((
 def softplus(input, beta=1, threshold=20, *, out=None):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
 
-    ∂L/∂x = softplus_backward(g, x, β, threshold)
-    dz = softplus_backward(dx*, x, β, threshold)*
+    ∂L/∂x = g if x · β > threshold, else g · σ(x · β)
+    dz = dx if x · β > threshold, else dx · σ(x · β)
     where x = self, z = result, g = ∂L/∂z
 
     SoftplusBackward0, from the entry softplus of derivatives.yaml.
@@ -2648,9 +2648,9 @@ _SOFTPLUS = GuardedOverload("softplus", ((
 def softplus_backward(grad_output, self, beta, threshold):
     """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
 
-    ∂L/∂grad_output = softplus_backward(g, x, β, threshold)
+    ∂L/∂grad_output = g if x · β > threshold, else g · σ(x · β)
     ∂L/∂x = g · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
-    dz = softplus_backward(dgrad_output, x, β, threshold) + dx · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
+    dz = (dgrad_output if x · β > threshold, else dgrad_output · σ(x · β)) + dx · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
     where x = self, z = result, g = ∂L/∂z
 
     SoftplusBackwardBackward0, from the entry softplus_backward of derivatives.yaml.

@@ -63,8 +63,8 @@ nll_loss2d_forward_result = result_class("nll_loss2d_forward", ("output", "total
 def mse_loss(input, target, reduction=None, *, out=None):
     """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
-    ∂L/∂x = mse_loss_backward(g, x, target, reduction)
-    ∂L/∂target = mse_loss_backward(g, target, x, reduction)
+    ∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)
+    ∂L/∂target = 2 · g · (target − x) / n(target) if reduction = 1, else 2 · g · (target − x)
     dz = reduce_loss(2 · (dx − dtarget) · (x − target), reduction)
     where x = self, z = result, g = ∂L/∂z
     reduce_loss: Losses of all elements, their mean or their sum.
@@ -140,7 +140,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
     ∂L/∂grad_output = 2 · g · (x − target) if reduction = 0, mean(2 · g · (x − target)) if reduction = 1, else Σ (2 · g · (x − target))
     ∂L/∂x = 2 · over_count(g · grad_output, x, target, reduction)
     ∂L/∂target = −2 · over_count(g · grad_output, x, target, reduction)
-    dz = mse_loss_backward(dgrad_output, x, target, reduction) + 2 · over_count((dx − dtarget) · grad_output, x, target, reduction)
+    dz = (2 · dgrad_output · (x − target) / n(x) if reduction = 1, else 2 · dgrad_output · (x − target)) + 2 · over_count((dx − dtarget) · grad_output, x, target, reduction)
     where x = self, z = result, g = ∂L/∂z
     over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
 

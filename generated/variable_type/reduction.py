@@ -140,10 +140,9 @@ def sum(input, dtype, *, out=None):
 def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
-    ∂L/∂x = sum_backward(g, shape(x), dim, keepdim)
+    ∂L/∂x = expand(g, shape(x))
     dz = Σ_dim dx
     where x = self, z = result, g = ∂L/∂z
-    sum_backward: The gradient of a sum: itself, expanded over the summed dimensions without being copied.
 
     SumBackward1, from the entry sum.dim_IntList of derivatives.yaml.
     """
@@ -244,10 +243,9 @@ def mean(input, dtype, *, out=None):
 def mean_dim(input, dim, keepdim, dtype, *, out=None):
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
-    ∂L/∂x = mean_backward(g, shape(x), dim, n(x), keepdim)
+    ∂L/∂x = expand(g / count(shape(x), dim), shape(x))
     dz = mean(dx, dim)
     where x = self, z = result, g = ∂L/∂z
-    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
 
     MeanBackward1, from the entry mean.dim of derivatives.yaml.
     """
@@ -298,10 +296,9 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
 def nansum(input, dim, keepdim, dtype, *, out=None):
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
-    ∂L/∂x = sum_backward(g, shape(x), dim, keepdim) · [not x is NaN]
+    ∂L/∂x = expand(g, shape(x)) · [not x is NaN]
     dz = Σ_dim (0 if x is NaN, else dx)
     where x = self, z = result, g = ∂L/∂z
-    sum_backward: The gradient of a sum: itself, expanded over the summed dimensions without being copied.
 
     NansumBackward0, from the entry nansum of derivatives.yaml.
     """
@@ -553,12 +550,11 @@ def std_mean_dim(input, dim, unbiased, keepdim):
 def std_mean_correction(input, dim, correction, keepdim):
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
-    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + mean_backward(g₁, shape(x), dim, n(x), keepdim)
+    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
     dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z₀)
     dz₁ = mean(dx, dim)
     where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
-    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
 
     StdMeanBackward0, from the entry std_mean.correction of derivatives.yaml.
     """
@@ -696,12 +692,11 @@ def var_mean_dim(input, dim, unbiased, keepdim):
 def var_mean_correction(input, dim, correction, keepdim):
     """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
-    ∂L/∂x = var_backward(g₀, x, dim, correction, keepdim) + mean_backward(g₁, shape(x), dim, n(x), keepdim)
+    ∂L/∂x = var_backward(g₀, x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
     dz₀ = Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx)
     dz₁ = mean(dx, dim)
     where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
-    mean_backward: The gradient of a mean: that of the sum, divided by the number of elements before it is expanded.
 
     VarMeanBackward0, from the entry var_mean.correction of derivatives.yaml.
     """

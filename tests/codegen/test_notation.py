@@ -4,6 +4,7 @@ is written is true. The last is shown by evaluating the expressions beside the o
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import xml.dom.minidom
 from functools import cache
@@ -117,7 +118,8 @@ def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring()
                     "dz = dx if condition, else dy"]),
     ("relu", ["∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
     ("amax", ["∂L/∂x = g · [x = z] / (Σ_dim [x = z])", "dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)"]),
-    ("sum.dim_IntList", ["∂L/∂x = sum_backward(g, shape(x), dim, keepdim)", "dz = Σ_dim dx"]),
+    ("sum.dim_IntList", ["∂L/∂x = expand(g, shape(x))", "dz = Σ_dim dx"]),
+    ("mse_loss", ["∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)"]),
     ("cat", ["∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)",
              "dz = cat(dtensors, dim)"]),
     ("igamma", ["∂L/∂x = not implemented: igamma: input", "∂L/∂y = g · exp((x − 1) · ln(y) − y − ln Γ(x))"]),
@@ -308,11 +310,8 @@ def evaluate(e: Expr, env):
         case "conj":
             return go[0].conj() if isinstance(go[0], gradloom.Tensor) else go[0].conjugate()
         case "compare":
-            a, b = go
-            sign = {"=": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}[e.name]
-            if not isinstance(a, gradloom.Tensor) and isinstance(b, gradloom.Tensor):
-                a = gradloom.full_like(b, a)
-            return getattr(a, sign)(b)
+            return {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+                    ">=": operator.ge}[e.name](*go)
         case "and" | "or":
             made = go[0]
             for part in go[1:]:
@@ -414,12 +413,13 @@ def test_the_equations_say_what_the_operator_computes(name, dtype):
 def sample(name):
     gradloom.manual_seed(3)
     return {"dim": 0, "dtype": gradloom.float64, "is_result": False, "slope": 0.3, "lambd": 0.4, "t": 0.5, "low": 0.3,
-            "high": 0.6, "scale": 2.0, "w": 0.25}.get(name)
+            "high": 0.6, "scale": 2.0, "w": 0.25, "reduction": 1, "alpha": 1.5, "input_scale": 0.5, "beta": 2,
+            "threshold": 20}.get(name)
 
 
 SPECIAL = {"mm": (3, 3), "bmm": (2, 3, 3), "matmul": (3, 3), "t": (3, 2), "transpose": (2, 3, 3)}
 VECTORS = {"mv", "outer", "dot", "vdot"}  # which count as columns in what is written
-INTERNAL = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+INTERNAL = {"sum_backward", "mean_backward", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
             "restored", "conj_number", "scaled", "_log", "_real", "size", "sizes", "sym_size", "sym_sizes",
             "sym_strides", "sym_numel", "scalar_type", "multiply", "subtract", "negative", "divide", "power", "to",
             "new_zeros", "zeros", "ones", "full_like", "fill_", "fill", "float", "int", "bool", "zero_",
