@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class device:
     """Where a tensor lives. Only the CPU exists here; another type is refused with a clear error.
@@ -12,6 +14,8 @@ class device:
     """
 
     __slots__ = ("type", "index")
+    type: str
+    index: int | None
 
     def __init__(self, type: str | device, index: int | None = None) -> None:
         if isinstance(type, device):
@@ -43,11 +47,11 @@ class device:
     def __hash__(self) -> int:
         return hash((self.type, self.index))
 
-    def __reduce__(self) -> tuple[type[device], tuple[str, int | None]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type, self.index)
 
 
-CPU = device("cpu")
+CPU: device = device("cpu")
 
 
 def check_device(value: object) -> None:
@@ -66,6 +70,7 @@ class layout:
     """How elements are laid out. Every tensor is `strided`; the others are names that functions refuse."""
 
     __slots__ = ("_name",)
+    _name: str
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -81,6 +86,7 @@ class memory_format:
     """An order of strides: contiguous_format, preserve_format, channels_last, channels_last_3d."""
 
     __slots__ = ("_name",)
+    _name: str
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -103,9 +109,9 @@ def check_layout(value: object) -> None:
                            "layout=torch.strided.")
 
 
-strided = layout("strided")
-sparse_coo = layout("sparse_coo")
-contiguous_format = memory_format("contiguous_format")
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last")
-channels_last_3d = memory_format("channels_last_3d")
+strided: layout = layout("strided")
+sparse_coo: layout = layout("sparse_coo")
+contiguous_format: memory_format = memory_format("contiguous_format")
+preserve_format: memory_format = memory_format("preserve_format")
+channels_last: memory_format = memory_format("channels_last")
+channels_last_3d: memory_format = memory_format("channels_last_3d")

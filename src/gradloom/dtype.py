@@ -25,6 +25,11 @@ class dtype:
     """
 
     __slots__ = ("_name", "_alias", "_numpy", "itemsize", "category", "is_floating_point", "is_complex", "is_signed")
+    itemsize: _builtins.int
+    category: _builtins.int
+    is_floating_point: _builtins.bool
+    is_complex: _builtins.bool
+    is_signed: _builtins.bool
 
     def __init__(self, name: str, alias: str, np_type: Any, itemsize: _builtins.int, category: _builtins.int,
                  signed: _builtins.bool = True) -> None:
@@ -38,7 +43,7 @@ class dtype:
         self.is_signed = signed
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype of arrays of this type."""
         if self._numpy is None:
             self._numpy = _extension_type(self._name)
@@ -67,26 +72,32 @@ def _extension_type(name: str) -> np.dtype:
     return found
 
 
-bool = dtype("bool", "bool", np.bool_, 1, BOOL, signed=False)
-uint8 = dtype("uint8", "uint8", np.uint8, 1, INTEGRAL, signed=False)
-int8 = dtype("int8", "int8", np.int8, 1, INTEGRAL)
-int16 = dtype("int16", "short", np.int16, 2, INTEGRAL)
-int32 = dtype("int32", "int", np.int32, 4, INTEGRAL)
-int64 = dtype("int64", "long", np.int64, 8, INTEGRAL)
-uint16 = dtype("uint16", "uint16", np.uint16, 2, INTEGRAL, signed=False)
-uint32 = dtype("uint32", "uint32", np.uint32, 4, INTEGRAL, signed=False)
-uint64 = dtype("uint64", "uint64", np.uint64, 8, INTEGRAL, signed=False)
-float16 = dtype("float16", "half", np.float16, 2, FLOATING)
-bfloat16 = dtype("bfloat16", "bfloat16", None, 2, FLOATING)
-float32 = dtype("float32", "float", np.float32, 4, FLOATING)
-float64 = dtype("float64", "double", np.float64, 8, FLOATING)
-complex64 = dtype("complex64", "cfloat", np.complex64, 8, COMPLEX)
-complex128 = dtype("complex128", "cdouble", np.complex128, 16, COMPLEX)
+bool: dtype = dtype("bool", "bool", np.bool_, 1, BOOL, signed=False)
+uint8: dtype = dtype("uint8", "uint8", np.uint8, 1, INTEGRAL, signed=False)
+int8: dtype = dtype("int8", "int8", np.int8, 1, INTEGRAL)
+int16: dtype = dtype("int16", "short", np.int16, 2, INTEGRAL)
+int32: dtype = dtype("int32", "int", np.int32, 4, INTEGRAL)
+int64: dtype = dtype("int64", "long", np.int64, 8, INTEGRAL)
+uint16: dtype = dtype("uint16", "uint16", np.uint16, 2, INTEGRAL, signed=False)
+uint32: dtype = dtype("uint32", "uint32", np.uint32, 4, INTEGRAL, signed=False)
+uint64: dtype = dtype("uint64", "uint64", np.uint64, 8, INTEGRAL, signed=False)
+float16: dtype = dtype("float16", "half", np.float16, 2, FLOATING)
+bfloat16: dtype = dtype("bfloat16", "bfloat16", None, 2, FLOATING)
+float32: dtype = dtype("float32", "float", np.float32, 4, FLOATING)
+float64: dtype = dtype("float64", "double", np.float64, 8, FLOATING)
+complex64: dtype = dtype("complex64", "cfloat", np.complex64, 8, COMPLEX)
+complex128: dtype = dtype("complex128", "cdouble", np.complex128, 16, COMPLEX)
 
 ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
        float16, bfloat16, float32, float64, complex64, complex128)
-half, short, int, long, float, double, cfloat, cdouble = (
-    float16, int16, int32, int64, float32, float64, complex64, complex128)
+half: dtype = float16
+short: dtype = int16
+int: dtype = int32
+long: dtype = int64
+float: dtype = float32
+double: dtype = float64
+cfloat: dtype = complex64
+cdouble: dtype = complex128
 BY_NAME = {str(t)[6:]: t for t in ALL} | {
     "half": half, "short": short, "int": int, "long": long, "float": float, "double": double, "cfloat": cfloat,
     "cdouble": cdouble}
@@ -110,7 +121,7 @@ class _TypeTable(dict):
             "bfloat16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.")
 
 
-TYPE_OF: dict = _TypeTable()
+TYPE_OF: dict[Any, dtype] = _TypeTable()
 TYPE_OF.update({t._numpy: t for t in ALL if t._numpy is not None})
 
 PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: bool,
@@ -202,6 +213,7 @@ def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
 
 class _Info:
     __slots__ = ("_info", "dtype")
+    dtype: str
 
     def __getattr__(self, name: str) -> Any:
         return self._number(getattr(self._info, name))

@@ -163,7 +163,9 @@ def _at_least(name: str) -> _AtLeast:
     return function
 
 
-atleast_1d, atleast_2d, atleast_3d = (_at_least(f"atleast_{n}d") for n in (1, 2, 3))
+atleast_1d: _AtLeast = _at_least("atleast_1d")
+atleast_2d: _AtLeast = _at_least("atleast_2d")
+atleast_3d: _AtLeast = _at_least("atleast_3d")
 
 
 # --- products

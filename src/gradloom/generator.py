@@ -131,7 +131,7 @@ class Generator:
         self.set_state(state)
 
 
-default_generator = Generator()
+default_generator: Generator = Generator()
 default_generator._stream = default_stream
 
 

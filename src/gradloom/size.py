@@ -42,7 +42,8 @@ class Size(tuple[int, ...]):
     def __mul__(self, times: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, times))
 
-    __rmul__ = __mul__
+    def __rmul__(self, times: SupportsIndex) -> Size:
+        return self * times
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

@@ -117,6 +117,7 @@ class TypedStorage:
     """A storage seen as elements of one type, as returned by `Tensor.storage()`."""
 
     __slots__ = ("_untyped", "_numpy_type", "dtype")
+    dtype: Any
 
     def __init__(self, array: np.ndarray, dtype: Any) -> None:
         self._untyped = UntypedStorage(array)
@@ -155,7 +156,7 @@ class TypedStorage:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def tolist(self) -> list:
+    def tolist(self) -> list[Any]:
         """All elements, as Python numbers."""
         return self._elements().tolist()
 

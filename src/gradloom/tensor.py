@@ -77,11 +77,19 @@ class Tensor(TensorBase):
     _inference = False
     _name: str | None = None
     _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
-    __array_priority__ = 1000       # NumPy leaves binary operators to us
+    __array_priority__: int = 1000       # NumPy leaves binary operators to us
     device: _device = CPU
     layout: _layout = strided
-    is_sparse = is_cuda = is_mps = is_meta = is_quantized = is_mkldnn = is_nested = is_xpu = is_vulkan = False
-    is_cpu = True
+    is_sparse: bool = False
+    is_cuda: bool = False
+    is_mps: bool = False
+    is_meta: bool = False
+    is_quantized: bool = False
+    is_mkldnn: bool = False
+    is_nested: bool = False
+    is_xpu: bool = False
+    is_vulkan: bool = False
+    is_cpu: bool = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from .construct import legacy_tensor
@@ -243,7 +251,8 @@ class Tensor(TensorBase):
         """False: conjugates are computed at once."""
         return False
 
-    is_neg = is_inference_marked = is_conj
+    is_neg = is_conj
+    is_inference_marked = is_conj
 
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""

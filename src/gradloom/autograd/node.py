@@ -47,12 +47,12 @@ class NodeHooks:
     __slots__ = ("pre", "post", "tensor_pre", "retain_grad", "metadata", "trace")
 
     def __init__(self) -> None:
-        self.pre = OrderedDict()
-        self.post = OrderedDict()
-        self.tensor_pre = {}    # output number -> {id: hook}
-        self.retain_grad = {}   # output number -> hook that stores .grad, always after the tensor hooks
-        self.metadata = None
-        self.trace = None
+        self.pre: OrderedDict[int, Any] = OrderedDict()
+        self.post: OrderedDict[int, Any] = OrderedDict()
+        self.tensor_pre: dict[int, Any] = {}    # output number -> {id: hook}
+        self.retain_grad: dict[int, Any] = {}   # output number -> hook that stores .grad, always after the tensor hooks
+        self.metadata: dict[Any, Any] | None = None
+        self.trace: Any = None
 
 
 _Slot = type(NodeHooks.pre)
@@ -63,6 +63,8 @@ class Node:
 
     __slots__ = ("next_edges", "sequence_nr", "input_metadata", "hooks", "__weakref__")
     next_edges: tuple[Any, ...]
+    sequence_nr: int
+    hooks: NodeHooks | None
     input_metadata: tuple[Any, ...]
     _saved_fields: tuple = ()  # what is shown as `_saved_<field>`
     _raw_fields: tuple = ()    # those of them that hold tensors, shown as `_raw_saved_<field>` as well

@@ -109,13 +109,17 @@ class Optimizer:
     """
 
     #: Options that states saved by earlier versions may lack, with what they meant then.
-    _later_options: dict = {}
+    _later_options: dict[str, Any] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if step is not None and not getattr(step, "hooked", False):
             cls.step = _hooked(step)
+
+    param_groups: list[dict[str, Any]]
+    defaults: dict[str, Any]
+    state: dict[Any, Any]
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults

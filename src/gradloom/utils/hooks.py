@@ -36,6 +36,9 @@ class RemovableHandle:
     """
 
     next_id: int = 0
+    id: int
+    hooks_dict_ref: Any
+    extra_dict_ref: tuple[Any, ...]
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)

@@ -51,8 +51,8 @@ class LRScheduler:
                     "param 'initial_lr' is not specified in "
                     f"param_groups[{number}] when resuming scheduler with last_epoch >= 0."
                 )
-        self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
+        self.base_lrs: list[Any] = [copied(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch: int = last_epoch
         self._initial_step()
 
     def _initial_step(self):
