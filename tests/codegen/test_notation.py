@@ -329,8 +329,8 @@ def evaluate(e: Expr, env):
         case "tuple":
             return tuple(go)
         case "call":
-            if e.name == "is_complex":
-                return go[0].is_complex()
+            if e.name in ("is_complex", "numel"):
+                return getattr(go[0], e.name)()
             go = [int(a) if isinstance(a, float) and a.is_integer() else a for a in go]
             return getattr(ops, e.name)(*go)
     raise AssertionError(e.kind)
