@@ -19,7 +19,7 @@ STUBS = ROOT / "generated" / "stubs" / "gradloom-stubs" / "_stubs"
 # What the annotation of an argument of a schema's base type names.
 NAMED = {"Tensor": "Tensor", "Scalar": "Number", "int": "int", "SymInt": "int", "float": "float", "bool": "bool",
          "str": "str", "ScalarType": "DType", "Device": "Device", "Layout": "layout", "MemoryFormat": "memory_format",
-         "Generator": "Generator"}
+         "Generator": "Generator", "Storage": "UntypedStorage"}
 
 
 def definitions(body):
