@@ -3,8 +3,8 @@
     python tests/packaging/matrix.py [--only TEXT] [pytest arguments]
 
 For every row of ROWS whose Python is on this machine, an environment is made in .venv-matrix/ (kept for the next time),
-the wheel of this checkout is installed into it, and the tests run with nothing of the checkout on the path but them. A
-row whose interpreter is not there, or whose packages cannot be had, is skipped with the reason. The end is a table.
+this checkout is installed into it, editable, since some of the tests are about the checkout, and the tests run. A row
+whose interpreter is not there, or whose packages cannot be had, is skipped with the reason. The end is a table.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def run(command: list[object], **options: object) -> None:
         raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
 
 
-def test(python: Path, wheel: Path, arguments: list[str]) -> tuple[str, str]:
-    """Install the wheel and run the tests: ('passed' or 'FAILED', the last line of pytest)."""
-    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps", "--force-reinstall"]
-    run([*pip, wheel])
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=.", *arguments]
+def test(python: Path, arguments: list[str]) -> tuple[str, str]:
+    """Install the checkout and run the tests: ('passed' or 'FAILED', the last line of pytest)."""
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
+    run([*pip, "--no-build-isolation", "--editable", ROOT])
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
@@ -82,10 +82,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT", help="the rows in which TEXT occurs, such as 3.12 or 2.0")
     options, arguments = parser.parse_known_args()
-    folder = ENVIRONMENTS / "wheel"
-    shutil.rmtree(folder, ignore_errors=True)
-    run([sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT])
-    (wheel,) = folder.glob("*.whl")
     failed = False
     for version, numpy, others in ROWS:
         if options.only not in f"{version} {numpy}":
@@ -97,7 +93,7 @@ def main() -> int:
         else:
             try:
                 inside = environment(python, version, numpy, others)
-                outcome, text = test(inside, wheel, arguments or list(TESTS))
+                outcome, text = test(inside, arguments or list(TESTS))
             except RuntimeError as error:
                 outcome, text = "skipped", f"its packages cannot be installed: {error}"
         failed = failed or outcome == "FAILED"
