@@ -15,9 +15,9 @@ from gradloom.codegen.derivative_model import Derivative, ForwardDerivative
 from gradloom.codegen.text import Text
 
 from .causes import likely_causes, shape_causes, squared
-from .derivative_checks import FirstOrder
 from .faults import BACKWARD, FORWARD, KERNEL, Fault
 from .findings import WRONG, Comparison, Finding
+from .first_order import FirstOrder
 from .jacobians import Detail, from_real
 from .operators import Operator
 from .packages import own_operators

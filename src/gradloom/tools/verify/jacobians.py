@@ -69,6 +69,11 @@ def directions(array: Array, seed: int, detail: Detail) -> Array:
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
+def uneven(like: Array) -> Array:
+    """Numbers without symmetries, of the shape and dtype of an array: a cotangent that hides nothing."""
+    return from_real(np.random.default_rng((5, like.size)).uniform(0.5, 1.5, coordinates(like)), like)
+
+
 class Function:
     """A function of tensors at a point.
 

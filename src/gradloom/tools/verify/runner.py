@@ -12,24 +12,27 @@ import numpy as np
 import gradloom
 
 from .case import Case, is_float, tensors
-from .derivative_checks import FirstOrder, SecondOrder
 from .diagnosis import explained
 from .faults import ENTRY, FORWARD, KERNEL, Fault, said
 from .findings import OperatorResult, Report
+from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
 from .sampler import NoSamples, samples
+from .second_order import SecondOrder
 from .value_checks import (
     check_broadcast,
     check_call,
+    check_half,
     check_integers,
     check_layout,
     check_single,
-    check_variants,
 )
+from .variants import check_variants
 
 VALUE_CHECKS = (("variants", check_variants), ("broadcast", check_broadcast), ("layout", check_layout),
                 ("dtypes", check_single), ("dtypes", check_integers))
+THOROUGH_CHECKS = (("dtypes", check_half),)
 MODES = ("fast", "default", "thorough")
 # For first and second derivatives.
 DETAIL = {"fast": (Detail(0, 1), Detail(0, 1)), "default": (Detail(48), Detail(16)),
@@ -114,7 +117,8 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
         return
     if case.operator.schema.kind != "functional":
         return
-    for name, check in VALUE_CHECKS if mode != "fast" else VALUE_CHECKS[:1]:
+    wanted = {"fast": VALUE_CHECKS[:1], "default": VALUE_CHECKS, "thorough": VALUE_CHECKS + THOROUGH_CHECKS}
+    for name, check in wanted[mode]:
         _count(result, name)
         try:
             yield from check(case)

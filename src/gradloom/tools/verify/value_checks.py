@@ -1,5 +1,4 @@
-"""Values of one call: the operator against its in-place and out variants, and against itself on the same numbers in
-another layout, shape or dtype."""
+"""Values of one call: what it does to memory, and the same numbers in another layout, shape or dtype."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import gradloom
 
 from .case import Case, is_float, tensors
 from .faults import ENTRY, KERNEL, Fault, close, said, scale
-from .jacobians import Function, coordinates
+from .variants import equal
 
 NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
 # What integers become, by `type_promotion`; None where the rule says nothing or they are refused.
@@ -42,130 +41,6 @@ def check_call(case: Case) -> Iterator[Fault]:
                 return
 
 
-def check_variants(case: Case) -> Iterator[Fault]:
-    """The in-place and the out variant against the functional one, in value and in gradient."""
-    operator = case.operator
-    expected = case.plain()
-    if operator.has_out:
-        yield from _check_out(case, expected)
-    if operator.inplace is not None and isinstance(expected, gradloom.Tensor):
-        args, kwargs = case.detached()
-        target = args[0]
-        if target.shape != expected.shape or target.dtype is not expected.dtype:
-            return
-        before = target._version
-        try:
-            result = case.seeded(operator.inplace)(*args, **kwargs)
-        except Exception as error:
-            yield Fault(case, "variants", f"the in-place variant raises {said(error)}", ENTRY)
-            return
-        if result is not target or target._version <= before:
-            what = "does not return its tensor" if result is not target else "does not raise the tensor's version"
-            yield Fault(case, "variants", f"the in-place variant {what}", ENTRY)
-        yield from _equal(case, "variants", "the in-place variant", target, expected)
-        if operator.joined.strategy != "not_implemented":
-            yield from _check_inplace_gradient(case)
-
-
-def _check_out(case: Case, expected: Any) -> Iterator[Fault]:
-    several = not isinstance(expected, gradloom.Tensor)
-    wanted = tensors(expected)
-    if not wanted or (several and len(wanted) != len(expected)):
-        return
-    args, kwargs = case.detached()
-    targets = [gradloom.empty((0,), dtype=e.dtype) for e in wanted]
-    try:
-        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(targets) if several else targets[0])
-    except Exception as error:
-        yield Fault(case, "variants", f"the out variant raises {said(error)}", ENTRY)
-        return
-    for target, want in zip(targets, wanted, strict=True):
-        yield from _equal(case, "variants", "the out variant", target, want)
-    if case.places and case.operator.differentiable:
-        yield from _check_out_refuses(case, targets if several else targets[0])
-
-
-def _check_out_refuses(case: Case, out: Any) -> Iterator[Fault]:
-    """An out variant is not differentiable: it says so instead of giving a result without history."""
-    inputs = case.inputs()
-    if not any(o.requires_grad for o in case.call(*inputs)):
-        return
-    args, kwargs = case.with_inputs(case.inputs())
-    try:
-        case.seeded(case.operator.call)(*args, **kwargs, out=tuple(out) if isinstance(out, list) else out)
-    except RuntimeError:
-        return
-    yield Fault(case, "variants", "the out variant takes tensors that require a gradient, which it loses", ENTRY)
-
-
-def _check_inplace_tangent(case: Case) -> Iterator[Fault]:
-    """The in-place variant carries the tangent that the functional one does."""
-    function = Function(case.call, case.inputs())
-    if 0 not in function.kept:
-        return
-    ones = {i: np.ones(coordinates(a)) for i, a in enumerate(function.arrays)}
-    try:
-        expected = function.pushed(ones)[0]
-    except Exception:
-        return  # the checks of derivatives tell
-
-    def written(*inputs: Any) -> tuple[Any, ...]:
-        args, kwargs = case.with_inputs(inputs)
-        return (case.seeded(case.operator.inplace)(args[0].clone(), *args[1:], **kwargs),)
-
-    try:
-        found = Function(written, case.inputs()).pushed(ones)[0]
-    except Exception as error:
-        yield Fault(case, "variants", f"the tangent of the in-place variant raises {said(error)}", ENTRY)
-        return
-    if not close(found, expected, 1e-7, 1e-10 * scale(expected)):
-        yield Fault(case, "variants", "the in-place variant gives another tangent", ENTRY, expected=expected,
-                    found=found)
-
-
-def _check_inplace_gradient(case: Case) -> Iterator[Fault]:
-    inplace = case.seeded(case.operator.inplace)
-    inputs = case.inputs()
-    if not inputs or (case.places[0].name, case.places[0].index) != (case.names[0], None):
-        return
-    plain = case.call(*inputs)
-    if not plain or not plain[0].requires_grad:
-        return
-    cotangent = gradloom.ones_like(plain[0])
-    try:
-        want = gradloom.autograd.grad(plain[0], inputs, cotangent, allow_unused=True)
-    except Exception:
-        return  # the checks of derivatives tell
-    fresh = case.inputs()
-    args, kwargs = case.with_inputs(fresh)
-    try:
-        written = inplace(args[0].clone(), *args[1:], **kwargs)
-        found = gradloom.autograd.grad(written, fresh, cotangent, allow_unused=True)
-    except Exception as error:
-        yield Fault(case, "variants", f"the gradient of the in-place variant raises {said(error)}", ENTRY)
-        return
-    for place, a, b in zip(case.places, want, found, strict=True):
-        if a is not None and b is None:
-            yield Fault(case, "variants", f"the in-place variant has no gradient for `{place}`", ENTRY, place)
-        elif a is not None:
-            yield from _equal(case, "variants", f"in the gradient of `{place}`, the in-place variant", b, a)
-    yield from _check_inplace_tangent(case)
-
-
-def _equal(case: Case, check: str, what: str, found: Any, expected: Any, rtol: float = 1e-7) -> Iterator[Fault]:
-    a, b = found.detach()._array, expected.detach()._array
-    if a.shape != b.shape or found.dtype is not expected.dtype:
-        message = (f"{what} gives {found.dtype} {list(found.shape)}, the operator {expected.dtype} "
-                   f"{list(expected.shape)}")
-        yield Fault(case, check, message, ENTRY)
-    elif not close(_comparable(a), _comparable(b), rtol, 1e-12 * scale(_comparable(b))):
-        yield Fault(case, check, f"{what} gives other values", ENTRY, expected=b, found=a)
-
-
-def _comparable(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype.kind in "Vbiu" else array
-
-
 def sees_memory(case: Case) -> bool:
     """Whether the result depends on how arguments lie in memory: an operator that is given strides, or a dtype to see
     the memory as."""
@@ -188,7 +63,7 @@ def check_layout(case: Case) -> Iterator[Fault]:
         return
     for a, b in zip(found, expected, strict=True):
         if a.dtype.is_floating_point or a.dtype.is_complex or a._array.dtype.kind in "biu":
-            for fault in _equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
+            for fault in equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
                 yield fault
                 return
 
@@ -236,7 +111,7 @@ def check_broadcast(case: Case) -> Iterator[Fault]:
             yield Fault(both[0], "broadcast", f"raises {said(error)} where `{place}` is broadcast", KERNEL)
             return
         for a, b in zip(found, expected, strict=True):
-            yield from _equal(both[0], "broadcast", f"a call with `{place}` broadcast", a, b)
+            yield from equal(both[0], "broadcast", f"a call with `{place}` broadcast", a, b)
 
 
 def narrowed(case: Case) -> Case | None:
@@ -330,6 +205,56 @@ def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
 
 def _near(single: np.ndarray, double: np.ndarray) -> bool:
     return close(single.astype(double.dtype), double, 2e-3, 2e-4 * scale(double))
+
+
+def check_half(case: Case) -> Iterator[Fault]:
+    """Half precision, where the operator takes it, gives half precision and the same but for coarse rounding."""
+    single = narrowed(case)
+    if single is None or is_undetermined(case) or sees_memory(case):
+        return
+    for dtype in (gradloom.float16, gradloom.bfloat16):
+        if any(case.read(p).dtype is not gradloom.float64 for p in case.floats):
+            return
+        half = case.changed(lambda t, dtype=dtype: t.to(dtype) if is_float(t) else t, f"{_name(dtype)}")
+        try:
+            found, gradients = half.plain(), _gradients(half)
+        except Exception:
+            continue  # it does not take half precision
+        wide = half.changed(lambda t: t.to(gradloom.float64) if is_float(t) else t, "")
+        expected = tensors(wide.plain())
+        smooth = set(_smooth(case, expected))
+        for number, (a, b) in enumerate(zip(tensors(found), expected, strict=False)):
+            if b.dtype is not gradloom.float64 or number not in smooth:  # there is no half complex number
+                continue
+            if a.dtype is not dtype and case.operator.joined.function.kernel is not None:
+                yield Fault(half, "dtypes", f"{_name(dtype)} gives {_name(a.dtype)}", KERNEL)
+                return
+            values = a._array.astype(np.float64)
+            if not close(values, b._array, 0.1, 0.05 * scale(b._array)):
+                yield Fault(half, "dtypes", f"{_name(dtype)} gives other values", KERNEL, expected=b._array,
+                            found=values)
+                return
+        for place, g, x in zip(case.places, gradients, _gradients(wide), strict=True):
+            if g is None or x is None:
+                continue
+            if g.dtype is not dtype:
+                yield Fault(half, "dtypes", f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input "
+                            f"{_name(dtype)}", ENTRY, place)
+                return
+            values = g._array.astype(np.float64)
+            if not close(values, x._array, 0.2, 0.1 * scale(x._array)):
+                yield Fault(half, "dtypes", f"{_name(dtype)} gives another gradient of `{place}`", ENTRY, place,
+                            expected=x._array, found=values)
+                return
+
+
+def _gradients(case: Case) -> list[Any]:
+    """The gradients for cotangents of ones; None for inputs without any."""
+    inputs = case.inputs()
+    outputs = [o for o in case.call(*inputs) if o.requires_grad] if inputs and case.operator.differentiable else []
+    if not outputs:
+        return [None] * len(inputs)
+    return list(gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs], allow_unused=True))
 
 
 def check_integers(case: Case) -> Iterator[Fault]:

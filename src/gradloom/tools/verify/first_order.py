@@ -11,10 +11,10 @@ import numpy as np
 import gradloom
 from gradloom.autograd.gradcheck import _undefined
 
-from .case import Case, Place, is_float
+from .case import Case, is_float
 from .faults import BACKWARD, ENTRY, FORWARD, Fault, close, said, scale
 from .findings import MISSING, WRONG, Comparison
-from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, from_real
+from .jacobians import EVERY, Array, Detail, Function, WrongShape, coordinates, uneven
 
 # Finite differences agree with a right derivative to so much; what does not is computed again, more exactly.
 ROUGH_RTOL, ROUGH_ATOL = 1e-5, 1e-6
@@ -215,7 +215,7 @@ class FirstOrder:
         """Backward gives the same again, and the same when its own graph is recorded; and the input's dtype."""
         leaves, outputs = self.function.graph()
         for k in self.function.kept:
-            cotangent = gradloom._operators.wrap(_some(self.function.outputs[k]))
+            cotangent = gradloom._operators.wrap(uneven(self.function.outputs[k]))
             runs = [gradloom.autograd.grad(outputs[k], leaves, cotangent, retain_graph=True, allow_unused=True,
                                            create_graph=graph) for graph in (False, False, True)]
             for place, x, first, again, recorded in zip(self.case.places, leaves, *runs, strict=True):
@@ -301,7 +301,7 @@ class FirstOrder:
             for hide in (False, True):
                 leaves, outputs = self.function.graph()
                 cotangents = [gradloom._operators.wrap(
-                    np.zeros_like(self.function.outputs[k]) if k in pattern else _some(self.function.outputs[k]))
+                    np.zeros_like(self.function.outputs[k]) if k in pattern else uneven(self.function.outputs[k]))
                     for k in kept]
                 hidden = [_undefined(outputs[k]) if hide and k in pattern else outputs[k] for k in kept]
                 try:
@@ -328,12 +328,6 @@ class FirstOrder:
                     return
 
 
-def _some(like: Array) -> Array:
-    """A cotangent without symmetries."""
-    random = np.random.default_rng((5, like.size))
-    return from_real(random.uniform(0.5, 1.5, coordinates(like)), like)
-
-
 def _outputs(numbers: set[int]) -> str:
     return "output " + " and ".join(map(str, sorted(numbers)))
 
@@ -358,84 +352,3 @@ def _spread(cotangent: Any) -> Any:
     wide = np.zeros((*array.shape[::-1], 2), array.dtype)[..., 0].T
     wide[...] = array
     return gradloom._operators.wrap(wide)
-
-
-class SecondOrder:
-    """Derivatives of the vector-Jacobian product: reverse over reverse and forward over reverse."""
-
-    def __init__(self, case: Case, detail: Detail) -> None:
-        self.case = case
-        self.counts: set[str] = set()
-        inputs = case.inputs()
-        outputs = [o for o in case.call(*inputs) if o.requires_grad]
-        self.outputs = len(outputs)
-        self.vectors = [gradloom._operators.wrap(_some(o._array)).requires_grad_() for o in outputs]
-        self.reached: list[int] = []
-        if outputs:
-            found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)
-            self.reached = [i for i, g in enumerate(found) if g is not None]
-        self.detail = detail
-        self.leaves = inputs
-        self.names = [*map(str, case.places), *(f"grad of output {k}" if self.outputs > 1 else "grad"
-                                               for k in range(self.outputs))]
-
-    def pullback(self, *args: Any) -> tuple[Any, ...]:
-        """The gradients, as a function of the inputs and of the gradients of the outputs."""
-        count = len(self.leaves)
-        with gradloom.enable_grad():
-            xs = [x if x.requires_grad else x.detach().requires_grad_() for x in args[:count]]
-            outputs = [o for o in self.case.call(*xs) if o.requires_grad]
-            found = gradloom.autograd.grad(outputs, xs, args[count:], create_graph=True, allow_unused=True)
-        return tuple(gradloom.zeros_like(xs[i]) if found[i] is None else found[i] for i in self.reached)
-
-    def faults(self) -> Iterator[Fault]:
-        if not self.reached:
-            return
-        self.counts.add("second")
-        function = Function(self.pullback, (*self.leaves, *self.vectors), self.detail)
-        try:
-            reverse = function.reverse()
-        except Exception as error:
-            yield self.raised(error, "reverse over reverse")
-            reverse = None
-        for i in range(len(function.arrays)):
-            numerical = function.numerical(i)
-            try:
-                tangents = function.forward(i)
-            except Exception as error:
-                yield self.raised(error, "forward over reverse")
-                return
-            for n, k in enumerate(function.kept):
-                expected = numerical[n]
-                wrong = []
-                if reverse is not None:
-                    wrong.append(("reverse over reverse", function.by_input[i] @ reverse[n][i],
-                                  lambda block, k=k: block @ function.by_output[k].T))
-                wrong.append(("forward over reverse", tangents[n], lambda block: block))
-                for mode, found, project in wrong:
-                    if close(found, project(expected), ROUGH_RTOL, ROUGH_ATOL * scale(expected, *function.outputs)):
-                        continue
-                    fine = project(function.extrapolated(i)[n])
-                    if not close(found, fine, FINE_RTOL, FINE_ATOL * scale(fine, *function.outputs)):
-                        yield self.fault(mode, i, k, function, found, fine)
-                        return
-
-    def fault(self, mode: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
-        place: Place = self.case.places[self.reached[k]]
-        message = (f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
-                   f"`{self.names[i]}`")
-        causes = []
-        if not np.any(found) and np.any(expected):
-            causes.append("a value that depends on it enters the formula without history: detach(), item(), a number, "
-                          "or an operator that is not differentiable")
-        comparison = None
-        if len(function.by_input[i]) == coordinates(function.arrays[i]) and len(function.by_output[k]) == coordinates(
-                function.outputs[k]):
-            comparison = Comparison(expected, found, function.arrays[i], function.outputs[k])
-        return Fault(self.case, "second", message, BACKWARD, place, None, comparison, causes=tuple(causes))
-
-    def raised(self, error: Exception, mode: str) -> Fault:
-        missing = isinstance(error, NotImplementedError)
-        what = f"is not implemented: {error}" if missing else f"raises {said(error)}"
-        return Fault(self.case, "second", f"the second derivative ({mode}) {what}", ENTRY,
-                     severity=MISSING if missing else WRONG)
