@@ -180,3 +180,24 @@ def test_every_command_has_a_help_text(installed, tmp_path):
     for command in ("generate", "check", "new", "explain", "verify"):
         assert command in done.stdout
         assert run(installed, "-m", "gradloom.codegen", command, "--help", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["syntax", "absent", "half"])
+def test_the_generator_mends_generated_code_that_cannot_be_imported(damage, tmp_path):
+    """Without generated code there is no library, but there must be a generator."""
+    source = copy(tmp_path / "source")
+    before = {p: p.read_bytes() for p in (source / "generated").rglob("*.py")}
+    if damage == "syntax":
+        (source / "generated" / "namespaces.py").write_text("def (")
+    elif damage == "absent":
+        shutil.rmtree(source / "generated")
+    else:
+        shutil.rmtree(source / "generated" / "functions")
+    shutil.copytree(source / "src" / "gradloom", tmp_path / "path" / "gradloom")
+    (tmp_path / "path" / "gradloom" / "codegen").symlink_to(source / "codegen")
+    (tmp_path / "path" / "gradloom" / "generated").symlink_to(source / "generated")
+    command = [sys.executable, "-m", "gradloom.codegen", "generate", "--root", source]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "path")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {p: p.read_bytes() for p in (source / "generated").rglob("*.py")} == before
