@@ -38,7 +38,7 @@ _STORAGE_NAMES = {t: legacy_type_name(t).replace("torch.", "").replace("Tensor",
 _STORAGE_TYPES = {name: t for t, name in _STORAGE_NAMES.items()}
 
 
-def save(obj: Any, f: str | os.PathLike | io.IOBase, pickle_module: Any = None, pickle_protocol: int = 2,
+def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = None, pickle_protocol: int = 2,
          _use_new_zipfile_serialization: bool = True) -> None:
     """Write an object, with the tensors in it, to a file that `load` and PyTorch's `torch.load` read.
 
@@ -191,7 +191,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size))
 
 
-def load(f: str | os.PathLike | io.IOBase, map_location: Any = None, pickle_module: Any = None, *,
+def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle_module: Any = None, *,
          weights_only: bool = True, mmap: bool | None = None, **pickle_load_args: Any) -> Any:
     """Read what `save`, or PyTorch's `torch.save`, wrote.
 

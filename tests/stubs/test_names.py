@@ -31,7 +31,7 @@ _FROM_PYTHON = {"annotations", "TYPE_CHECKING", "Any"}
 
 def public_names(owner) -> list[str]:
     """The names of a module (its `__all__`, or what it holds besides modules) or of a class, without underscores."""
-    names = getattr(owner, "__all__", None) or dir(owner)
+    names = [*(getattr(owner, "__all__", None) or dir(owner)), *getattr(owner, "_LAZY", ())]
     found = []
     for name in names:
         if name.startswith("_") or name in _FROM_PYTHON:

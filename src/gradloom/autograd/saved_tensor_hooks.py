@@ -87,7 +87,7 @@ class disable_saved_tensors_hooks:
     def __exit__(self, *exc: object) -> None:
         state.saved_hooks_disabled = self._before
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with disable_saved_tensors_hooks(self.error_message):

@@ -46,7 +46,7 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None,
+def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
                context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn, determinism_check: str = "default",
                debug: bool = False, early_stop: bool = True, **kwargs: Any) -> Any:
     """Run `function(*args, **kwargs)` and keep its inputs only; backward computes the rest again.
@@ -110,7 +110,7 @@ class _Enough(Exception):
 class _Part:
     """A part of a program that is run again."""
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
+    def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
         self.function, self.context = function, context
         self.args = tuple([_kept(a) for a in args])
         self.kwargs = {name: _kept(a) for name, a in kwargs.items()}

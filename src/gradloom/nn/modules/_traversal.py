@@ -97,7 +97,7 @@ class Traversal:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo: set | None = None, prefix: str = "",
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "",
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Iterate over (dotted name, module), beginning with this module under `prefix`.
 

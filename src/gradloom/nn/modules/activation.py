@@ -51,7 +51,7 @@ __all__ = [
 class _Inplace(Module):
     """An activation that may overwrite its input; `inplace` is printed when it does."""
 
-    __constants__ = ["inplace"]
+    __constants__: list[str] = ["inplace"]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Threshold(_Inplace):
         inplace: write the result into `input` and return that.
     """
 
-    __constants__ = ["threshold", "value", "inplace"]
+    __constants__: list[str] = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -142,7 +142,7 @@ class Hardtanh(_Inplace):
         inplace: write the result into `input` and return that.
     """
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    __constants__: list[str] = ["min_val", "max_val", "inplace"]
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class ReLU6(Hardtanh):
 
 
 class _Alpha(_Inplace):
-    __constants__ = ["alpha", "inplace"]
+    __constants__: list[str] = ["alpha", "inplace"]
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -220,7 +220,7 @@ class LeakyReLU(_Inplace):
         inplace: write the result into `input` and return that.
     """
 
-    __constants__ = ["inplace", "negative_slope"]
+    __constants__: list[str] = ["inplace", "negative_slope"]
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -240,7 +240,7 @@ class RReLU(_Inplace):
         inplace: write the result into `input` and return that.
     """
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__: list[str] = ["lower", "upper", "inplace"]
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -262,7 +262,7 @@ class PReLU(Module):
         init: first value of the slopes.
     """
 
-    __constants__ = ["num_parameters"]
+    __constants__: list[str] = ["num_parameters"]
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device | None = None,
                  dtype: DType | None = None) -> None:
@@ -322,7 +322,7 @@ class Tanhshrink(Module):
 class GELU(Module):
     """x * Phi(x); `approximate="tanh"` uses the tanh approximation (Hendrycks and Gimpel 2016)."""
 
-    __constants__ = ["approximate"]
+    __constants__: list[str] = ["approximate"]
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -338,7 +338,7 @@ class GELU(Module):
 class GLU(Module):
     """a * sigmoid(b) for the halves a, b of the input along `dim`."""
 
-    __constants__ = ["dim"]
+    __constants__: list[str] = ["dim"]
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -354,7 +354,7 @@ class GLU(Module):
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`."""
 
-    __constants__ = ["beta", "threshold"]
+    __constants__: list[str] = ["beta", "threshold"]
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -369,7 +369,7 @@ class Softplus(Module):
 
 
 class _Shrink(Module):
-    __constants__ = ["lambd"]
+    __constants__: list[str] = ["lambd"]
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -394,7 +394,7 @@ class Softshrink(_Shrink):
 
 
 class _OverDim(Module):
-    __constants__ = ["dim"]
+    __constants__: list[str] = ["dim"]
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class _NormBase(Module):
 
     # 2: num_batches_tracked is part of the state.
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    __constants__: list[str] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: their sizes, checked; their parameters; how they are printed."""
 
-    __constants__ = [
+    __constants__: list[str] = [
         "stride",
         "padding",
         "dilation",

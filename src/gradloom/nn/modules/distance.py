@@ -16,7 +16,7 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The p-norm of x1 - x2 + eps over the last dimension, which `keepdim` keeps with size 1."""
 
-    __constants__ = ["norm", "eps", "keepdim"]
+    __constants__: list[str] = ["norm", "eps", "keepdim"]
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """x1 . x2 / (|x1| |x2|) along `dim`, each norm at least `eps`."""
 
-    __constants__ = ["dim", "eps"]
+    __constants__: list[str] = ["dim", "eps"]
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

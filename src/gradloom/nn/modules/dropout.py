@@ -19,7 +19,7 @@ class _DropoutNd(Module):
     `inplace`.
     """
 
-    __constants__ = ["p", "inplace"]
+    __constants__: list[str] = ["p", "inplace"]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Join the dimensions from `start_dim` to `end_dim`, inclusive, into one."""
 
-    __constants__ = ["start_dim", "end_dim"]
+    __constants__: list[str] = ["start_dim", "end_dim"]
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Flatten(Module):
 class Unflatten(Module):
     """Split the dimension `dim` into several, of sizes `unflattened_size` (one may be -1)."""
 
-    __constants__ = ["dim", "unflattened_size"]
+    __constants__: list[str] = ["dim", "unflattened_size"]
 
     def __init__(self, dim: int, unflattened_size: IntList) -> None:
         super().__init__()

@@ -41,7 +41,7 @@ class Linear(Module):
     +-1 / sqrt(in_features).
     """
 
-    __constants__ = ["in_features", "out_features"]
+    __constants__: list[str] = ["in_features", "out_features"]
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Device | None = None,
                  dtype: DType | None = None) -> None:
@@ -83,7 +83,7 @@ class Bilinear(Module):
     uniformly from +-1 / sqrt(in1_features). Raises ValueError unless in1_features is positive.
     """
 
-    __constants__ = ["in1_features", "in2_features", "out_features"]
+    __constants__: list[str] = ["in1_features", "in2_features", "out_features"]
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ __all__ = [
 class _Loss(Module):
     reduction: str
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class NLLLoss(_WeightedLoss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["ignore_index", "reduction"]
+    __constants__: list[str] = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+    __constants__: list[str] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class PoissonNLLLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
+    __constants__: list[str] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class GaussianNLLLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["full", "eps", "reduction"]
+    __constants__: list[str] = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -252,7 +252,7 @@ class HingeEmbeddingLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:
@@ -293,7 +293,7 @@ class HuberLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["reduction", "delta"]
+    __constants__: list[str] = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -326,7 +326,7 @@ class CosineEmbeddingLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:
@@ -344,7 +344,7 @@ class MarginRankingLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:
@@ -363,7 +363,7 @@ class MultiMarginLoss(_WeightedLoss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["p", "margin", "reduction"]
+    __constants__: list[str] = ["p", "margin", "reduction"]
 
     def __init__(
         self,
@@ -400,7 +400,7 @@ class TripletMarginLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+    __constants__: list[str] = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
         self,
@@ -443,7 +443,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         reduction: "none", "mean" or "sum" over the elements.
     """
 
-    __constants__ = ["margin", "swap", "reduction"]
+    __constants__: list[str] = ["margin", "swap", "reduction"]
 
     def __init__(
         self,
@@ -482,7 +482,7 @@ class CTCLoss(_Loss):
         zero_infinity: zeros instead of infinite losses, for targets that are too long to fit.
     """
 
-    __constants__ = ["blank", "reduction"]
+    __constants__: list[str] = ["blank", "reduction"]
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)

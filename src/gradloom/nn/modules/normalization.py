@@ -30,7 +30,7 @@ class LayerNorm(Module):
         elementwise_affine: whether there are `weight` and, with `bias`, `bias`, both of that shape.
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class RMSNorm(Module):
         elementwise_affine: whether there is a `weight` of that shape.
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class GroupNorm(Module):
         bias: False leaves out the bias.
     """
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    __constants__: list[str] = ["num_groups", "num_channels", "eps", "affine"]
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class LocalResponseNorm(Module):
     """Divide by (k + alpha * mean of squares over `size` neighbouring channels) ** beta (Krizhevsky et al.
     2012)."""
 
-    __constants__ = ["size", "alpha", "beta", "k"]
+    __constants__: list[str] = ["size", "alpha", "beta", "k"]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ _SIDES = {1: _pair, 2: _quadruple, 3: _sextuple}
 
 
 class _ConstantPadNd(Module):
-    __constants__ = ["padding", "value"]
+    __constants__: list[str] = ["padding", "value"]
 
     def __init__(self, padding: int | IntList, value: float) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
 class _ModePadNd(Module):
     """Padding taken from the input itself, in the way `_mode` names."""
 
-    __constants__ = ["padding"]
+    __constants__: list[str] = ["padding"]
 
     def __init__(self, padding: int | IntList) -> None:
         super().__init__()

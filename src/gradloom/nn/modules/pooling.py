@@ -48,7 +48,7 @@ class _MaxPoolNd(Module):
         ceil_mode: round the output's sizes up instead of down.
     """
 
-    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    __constants__: list[str] = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    __constants__: list[str] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -200,7 +200,7 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
-    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    __constants__: list[str] = [*_AvgPoolNd.__constants__, "divisor_override"]
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class _LPPoolNd(Module):
         ceil_mode: round the output's sizes up instead of down.
     """
 
-    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(self, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None,
                  ceil_mode: bool = False) -> None:
@@ -348,14 +348,14 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptivePoolNd(Module):
-    __constants__ = ["output_size"]
+    __constants__: list[str] = ["output_size"]
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
 class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    __constants__ = ["output_size", "return_indices"]
+    __constants__: list[str] = ["output_size", "return_indices"]
 
     def __init__(self, output_size: int | None | Sequence[int | None], return_indices: bool = False) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Fold(_Constants):
         stride: distance between blocks.
     """
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
+    __constants__: list[str] = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(self, output_size: int | IntList, kernel_size: int | IntList, dilation: int | IntList = 1,
                  padding: int | IntList = 0, stride: int | IntList = 1) -> None:
@@ -67,7 +67,7 @@ class Unfold(_Constants):
         stride: distance between blocks.
     """
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
+    __constants__: list[str] = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(self, kernel_size: int | IntList, dilation: int | IntList = 1, padding: int | IntList = 0,
                  stride: int | IntList = 1) -> None:
@@ -84,7 +84,7 @@ class Unfold(_Constants):
 class PixelShuffle(_Constants):
     """(N, C * r ** 2, H, W) to (N, C, H * r, W * r) for r = `upscale_factor` (Shi et al. 2016)."""
 
-    __constants__ = ["upscale_factor"]
+    __constants__: list[str] = ["upscale_factor"]
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class PixelShuffle(_Constants):
 class PixelUnshuffle(_Constants):
     """The inverse of `PixelShuffle` for r = `downscale_factor`."""
 
-    __constants__ = ["downscale_factor"]
+    __constants__: list[str] = ["downscale_factor"]
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class PixelUnshuffle(_Constants):
 class ChannelShuffle(_Constants):
     """Interleave the channels of `groups` groups (Zhang et al. 2018)."""
 
-    __constants__ = ["groups"]
+    __constants__: list[str] = ["groups"]
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Upsample(Module):
         recompute_scale_factor: compute the factor anew from the rounded size.
     """
 
-    __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
+    __constants__: list[str] = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ class Embedding(_Table):
         sparse: asks for a sparse gradient.
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -168,7 +168,7 @@ class EmbeddingBag(_Table):
         padding_idx: the index of a row that counts for nothing and gets no gradient.
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "num_embeddings",
         "embedding_dim",
         "max_norm",
