@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
     from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
     from .function import Function
-    from .grad_mode import is_multithreading_enabled, set_multithreading_enabled
+    from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
+    from .grad_mode import set_multithreading_enabled
     from .graph import GradientEdge
     from .variable import Variable
 
