@@ -52,7 +52,10 @@ state = ThreadState()
 
 
 def each_thread(flag: int, on: bool) -> None:
-    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come."""
+    """Set or clear a flag that belongs to the whole process, in all threads, also in those to come.
+
+    A thread that is within a mode or a backward pass meanwhile may put its former flags back when that ends.
+    """
     for held in (*_threads.values(), None):
         flags = _new_threads[0] if held is None else held["flags"]
         flags = flags | flag if on else flags & ~flag

@@ -81,8 +81,9 @@ def outcome(library: Any, expression: str) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """The message without what follows its first line (PyTorch may add a C++ trace)."""
-    return (str(error).splitlines() or [""])[0]
+    """The message without what follows its first line (PyTorch may add a C++ trace), and without PyTorch's advice to
+    users of its distributed training."""
+    return (str(error).splitlines() or [""])[0].partition(" If you are using DistributedDataParallel")[0]
 
 
 def assert_same(expression: str) -> None:

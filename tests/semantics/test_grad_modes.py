@@ -330,6 +330,16 @@ def test_views_of_inference_tensors_are_inference_tensors(torch):
     assert not (a + 1).is_inference() and not a.clone().is_inference()
 
 
+def test_memory_shown_as_another_dtype_in_inference_mode_is_an_inference_tensor(torch):
+    a = torch.ones(2)
+    with torch.inference_mode():
+        found = a.view(torch.int32)
+    assert found.is_inference() and not found._is_view() and found.data_ptr() == a.data_ptr()
+    a.add_(1)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        found.zero_()
+
+
 def test_inference_tensors_have_no_version(torch):
     with torch.inference_mode():
         a = torch.ones(2)

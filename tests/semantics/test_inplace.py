@@ -237,6 +237,14 @@ def test_shapes_change_in_place_with_a_history(a):
     assert a.grad.tolist() == [[3.0] * 3, [1.0] * 3]
 
 
+def test_the_gradient_of_a_leaf_that_got_dimensions_since(torch, a):
+    b = a * 2
+    with torch.no_grad():
+        a.unsqueeze_(0)
+    ((b.sum() + a.contiguous().sum()) * 1.5).backward()
+    assert tuple(a.grad.shape) == (1, 2, 3) and a.grad.flatten().tolist() == [4.5] * 6
+
+
 def test_a_view_changes_its_shape_in_place_and_remains_a_view(a):
     b = a * 1
     view = b[0]

@@ -109,19 +109,19 @@ def written_by(node, saved, counter, expected: int) -> str:
     writes = [(version, stack) for version, stack in counter[1:] if version > expected]
     trace = trace_of(node)
     if not writes and trace is None:
-        return (f"{text}. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
-                "with torch.autograd.set_detect_anomaly(True, check_nan=False). It must be on in the forward pass; "
-                "this message then says which operator wrote to the tensor, and where.")
+        return (" Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+                f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "
+                "forward pass, this message says which operator wrote to it, and where.")
     if trace is not None:
         text += f" at {user_line(trace.stack)}"
     if not writes:
-        return (f"{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written to "
-                "from outside.")
+        return (f"\n{text}. Nothing is known of the write: anomaly detection was off then, or the memory was written "
+                "to from outside.")
     told = [f"{operator_called(stack)} wrote to it at {user_line(stack)} (version {version})"
             for version, stack in writes]
     missed = counter[0] - expected - len(writes)
     unknown = f"; {missed} more while anomaly detection was off, or too long ago" if missed > 0 else ""
-    return f"{text}\n" + "\n".join(told) + unknown
+    return "\n".join(["", text, *told]) + unknown
 
 
 def _saved_name(node, saved) -> str:

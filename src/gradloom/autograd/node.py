@@ -334,9 +334,14 @@ def _own(grad, variable):
 
 
 def _laid_out_as(variable, array):
-    """Memory for a copy of `array`, with the variable's layout unless that has another shape since."""
+    """Memory for a copy of `array`, with the variable's layout unless that has a shape since that `array` does not
+    broadcast to."""
     like = variable._array
-    return np.empty_like(like, array.dtype) if like.shape == array.shape else np.empty(array.shape, array.dtype)
+    if like.shape != array.shape:
+        from .validate import expandable
+        if not expandable(array.shape, like.shape):
+            return np.empty(array.shape, array.dtype)
+    return np.empty_like(like, array.dtype)
 
 
 _ALONE = (0, 0, 0)

@@ -246,7 +246,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
             origin = f", which is output {nr} of {operator_name(maker)},"
     return ("one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
-            f"expected version {expected} instead. {written_by(node, saved, counter, expected)}")
+            f"expected version {expected} instead.{written_by(node, saved, counter, expected)}")
 
 
 def saved_outputs(node, output_nr):

@@ -264,7 +264,7 @@ def share_version(result, source) -> None:
     if counter is None:
         counter = source._vc = [0]
     result._vc = counter
-    if source._inference:
+    if source._inference or state.flags & INFERENCE:
         result._inference = True
 
 

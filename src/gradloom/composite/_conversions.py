@@ -23,7 +23,7 @@ def detach_(self):
         RuntimeError: for a view.
     """
     if self._is_view():
-        raise RuntimeError("Can't detach views in-place. Use detach() instead, which gives a tensor of its own.")
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if self._edge is not None and self._edge is not NO_EDGE:
         self._detachments += 1
         if self._vc is None:
