@@ -642,6 +642,11 @@ class Wrapper:
         return tuple(found.values())
 
     @property
+    def refuses_tangents(self) -> bool:
+        """Whether forward mode must stop here: the operator has derivatives, or might have, and no forward formula."""
+        return not self._forward and (self.node is not None or self.not_implemented)
+
+    @property
     def has_tangent(self) -> str:
         tests = [f"any([t is not None for t in {t.name}])" if t.is_list else f"{t.name} is not None"
                  for t in self.tangents]

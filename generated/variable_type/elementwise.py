@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -1202,6 +1202,8 @@ def floor_divide(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1240,6 +1242,8 @@ def floor_divide_(self, other):
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Tensor", (self, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide_.Tensor", (self, other,))
     return self
 
 
@@ -1493,6 +1497,8 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("remainder.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8137,6 +8143,8 @@ def bitwise_not(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_not", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8176,6 +8184,8 @@ def bitwise_not_(input):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_not_", (input,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_not_", (input,))
     return input
 
 
@@ -9296,6 +9306,8 @@ def bitwise_and_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_and.Tensor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9334,6 +9346,8 @@ def bitwise_and_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_and_.Tensor", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_and_.Tensor", (input, other,))
     return input
 
 
@@ -9368,6 +9382,8 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_and.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9398,6 +9414,8 @@ def bitwise_or_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_or.Tensor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9436,6 +9454,8 @@ def bitwise_or_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_or_.Tensor", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_or_.Tensor", (input, other,))
     return input
 
 
@@ -9470,6 +9490,8 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_or.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9500,6 +9522,8 @@ def bitwise_xor_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_xor.Tensor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9538,6 +9562,8 @@ def bitwise_xor_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_xor_.Tensor", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_xor_.Tensor", (input, other,))
     return input
 
 
@@ -9572,6 +9598,8 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_xor.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9600,6 +9628,8 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_left_shift.Tensor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9632,6 +9662,8 @@ def bitwise_left_shift_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_left_shift_.Tensor", (input, other,))
     return input
 
 
@@ -9664,6 +9696,8 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_left_shift.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9692,6 +9726,8 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_right_shift.Tensor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9724,6 +9760,8 @@ def bitwise_right_shift_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_right_shift_.Tensor", (input, other,))
     return input
 
 
@@ -9756,6 +9794,8 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("bitwise_right_shift.Scalar_Tensor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10805,6 +10845,8 @@ def heaviside(input, values, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("heaviside", (input, values,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10838,6 +10880,8 @@ def heaviside_(input, values):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("heaviside_", (input, values,))
+    if flags & FORWARD_AD:
+        refuse_tangents("heaviside_", (input, values,))
     return input
 
 
@@ -10875,6 +10919,8 @@ def gcd(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("gcd", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10911,6 +10957,8 @@ def gcd_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("gcd_", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("gcd_", (input, other,))
     return input
 
 
@@ -10948,6 +10996,8 @@ def lcm(input, other, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("lcm", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10984,6 +11034,8 @@ def lcm_(input, other):
     bump_version(input)
     if not flags & GRAD_OFF:
         not_implemented_write("lcm_", (input, other,))
+    if flags & FORWARD_AD:
+        refuse_tangents("lcm_", (input, other,))
     return input
 
 
@@ -13062,6 +13114,8 @@ def logit_backward(grad_output, self, eps=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("logit_backward", (grad_output, self,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -14041,6 +14095,8 @@ def where(condition):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("where", (condition,), results)
+    if flags & FORWARD_AD:
+        refuse_tangents("where", (condition,))
     if flags & INFERENCE:
         mark_inference(results)
     return tuple(results)

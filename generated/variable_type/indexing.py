@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import indexing as kernels_indexing
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
@@ -2053,6 +2053,8 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.reduce", (input, index, src,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("scatter.reduce", (input, index, src,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2071,6 +2073,8 @@ def scatter__reduce(self, dim, index, src, reduce):
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
+    if flags & FORWARD_AD:
+        refuse_tangents("scatter_.reduce", (self, index, src,))
     return self
 
 
@@ -2092,6 +2096,8 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.value_reduce", (input, index,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("scatter.value_reduce", (input, index,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2110,6 +2116,8 @@ def scatter__value_reduce(self, dim, index, value, reduce):
     bump_version(self)
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
+    if flags & FORWARD_AD:
+        refuse_tangents("scatter_.value_reduce", (self, index,))
     return self
 
 
@@ -2608,6 +2616,8 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
     bump_version(input)
     if records:
         rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        refuse_tangents("embedding_renorm_", (input, indices,))
     return input
 
 

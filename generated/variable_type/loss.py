@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import loss as kernels_loss
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
@@ -1771,6 +1771,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
             result0._edge = (fn, 0)
             fn.saved_result0 = SavedVariable(result0, 0)
             fn.saved_result1 = SavedVariable(result1, None)
+    if flags & FORWARD_AD:
+        refuse_tangents("_ctc_loss", (log_probs, targets,))
     if flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
@@ -1810,6 +1812,8 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
             result0._edge = (fn, 0)
             fn.saved_result0 = SavedVariable(result0, 0)
             fn.saved_result1 = SavedVariable(result1, None)
+    if flags & FORWARD_AD:
+        refuse_tangents("_ctc_loss.Tensor", (log_probs, targets, input_lengths, target_lengths,))
     if flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
@@ -1831,6 +1835,8 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1852,6 +1858,8 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import random as kernels_random
 from gradloom.composite import random as composite_random
 from gradloom.formulas.random import dropout_scale
@@ -170,6 +170,8 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("rand_like", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("rand_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -197,6 +199,8 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("rand_like.generator", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("rand_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -224,6 +228,8 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randn_like", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randn_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -251,6 +257,8 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randn_like.generator", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randn_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -370,6 +378,8 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -397,6 +407,8 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.generator", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -424,6 +436,8 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.Tensor", (input, high,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like.Tensor", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -451,6 +465,8 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.Tensor_generator", (input, high,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like.Tensor_generator", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -478,6 +494,8 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.low_dtype", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like.low_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -505,6 +523,8 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.low_generator_dtype", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("randint_like.low_generator_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1763,6 +1783,8 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("rrelu_with_noise_", (input, noise,))
     return input
 
 

@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import reduction as kernels_reduction
 from gradloom.composite import reduction as composite_reduction
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp

@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import shape as kernels_shape
 from gradloom.composite import shape as composite_shape
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
@@ -4314,6 +4314,8 @@ def repeat_interleave_Tensor(repeats, output_size):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("repeat_interleave.Tensor", (repeats,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

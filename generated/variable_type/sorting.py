@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import sorting as kernels_sorting
 from gradloom.composite import sorting as composite_sorting
 from gradloom.formulas.reduction import gather_with_keepdimed_indices
@@ -260,6 +260,8 @@ def _unique(input, sorted=True, return_inverse=False):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("_unique", (input,))
     if flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
@@ -305,6 +307,8 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("_unique2", (input,))
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
@@ -350,6 +354,8 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("unique_dim", (input,))
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
@@ -388,6 +394,8 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("unique_consecutive", (input,))
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
@@ -427,6 +435,8 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("unique_dim_consecutive", (input,))
     if flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)

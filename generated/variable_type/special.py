@@ -24,8 +24,8 @@ from gradloom.promotion import default_float, promote, promote_numbers, promote_
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, require_gradient,
-    write_inplace, write_out)
+    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    require_gradient, write_inplace, write_out)
 from gradloom.kernels import elementwise as kernels_elementwise, special as kernels_special
 from gradloom.composite import special as composite_special
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
@@ -1295,6 +1295,8 @@ def special_zeta_other_scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("special_zeta.other_scalar", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1328,6 +1330,8 @@ def special_bessel_j0(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_j0", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_bessel_j0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1367,6 +1371,8 @@ def special_bessel_j1(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_j1", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_bessel_j1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1406,6 +1412,8 @@ def special_bessel_y0(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_y0", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_bessel_y0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1445,6 +1453,8 @@ def special_bessel_y1(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_y1", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_bessel_y1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1484,6 +1494,8 @@ def special_modified_bessel_k0(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_k0", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_modified_bessel_k0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1523,6 +1535,8 @@ def special_modified_bessel_k1(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_k1", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_modified_bessel_k1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1562,6 +1576,8 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_scaled_modified_bessel_k0", (x,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_scaled_modified_bessel_k0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1601,6 +1617,8 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_scaled_modified_bessel_k1", (x,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_scaled_modified_bessel_k1", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1640,6 +1658,8 @@ def special_airy_ai(x, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_airy_ai", (x,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_airy_ai", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1679,6 +1699,8 @@ def special_spherical_bessel_j0(x, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_spherical_bessel_j0", (x,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_spherical_bessel_j0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1718,6 +1740,8 @@ def special_modified_bessel_i0(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_i0", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_modified_bessel_i0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1757,6 +1781,8 @@ def special_modified_bessel_i1(input, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_i1", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_modified_bessel_i1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1791,6 +1817,8 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_t", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1821,6 +1849,8 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_t.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1849,6 +1879,8 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_u", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1879,6 +1911,8 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_u.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1907,6 +1941,8 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_v", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1937,6 +1973,8 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_v.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1965,6 +2003,8 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_w", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1995,6 +2035,8 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_w.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2023,6 +2065,8 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_t", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2053,6 +2097,8 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_t.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2081,6 +2127,8 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_u", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2111,6 +2159,8 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_u.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2139,6 +2189,8 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_v", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2169,6 +2221,8 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_v.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2197,6 +2251,8 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_w", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2227,6 +2283,8 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_w.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_shifted_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2255,6 +2313,8 @@ def special_hermite_polynomial_h(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_h", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_hermite_polynomial_h", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2285,6 +2345,8 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_h.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_hermite_polynomial_h.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2313,6 +2375,8 @@ def special_hermite_polynomial_he(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_he", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_hermite_polynomial_he", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2343,6 +2407,8 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_he.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_hermite_polynomial_he.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2371,6 +2437,8 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_laguerre_polynomial_l", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_laguerre_polynomial_l", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2401,6 +2469,8 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_laguerre_polynomial_l.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_laguerre_polynomial_l.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2429,6 +2499,8 @@ def special_legendre_polynomial_p(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_legendre_polynomial_p", (x, n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_legendre_polynomial_p", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2459,6 +2531,8 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_legendre_polynomial_p.x_scalar", (n,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("special_legendre_polynomial_p.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -33,7 +33,8 @@ def write_out(wrapper, args, out, **keywords):
     flags = state.flags
     inputs = list(_tensors(args))
     if flags & FORWARD_AD:
-        _check_no_tangents(name, (*inputs, *outs))
+        _check_no_tangents(f"{name}(out=...)", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ "
+                                                                 "the result where it has to go.")
     for target in outs:
         for t in inputs:
             check_no_partial_overlap(target._array, t._array)
@@ -57,12 +58,21 @@ def write_out(wrapper, args, out, **keywords):
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
 
 
-def _check_no_tangents(name, tensors):
+def _check_no_tangents(name, tensors, why):
     from .autograd.forward_ad import tangent_of
 
-    if any(tangent_of(t) is not None for t in tensors):
-        raise NotImplementedError(f"Trying to use forward AD with {name}(out=...) that does not support it because it "
-                                  "is an out= function: leave `out` away, and copy_ the result where it has to go.")
+    if any(tangent_of(t) is not None for t in tensors if t is not None):
+        raise NotImplementedError(f"Trying to use forward AD with {name} that does not support it because {why}")
+
+
+def refuse_tangents(name: str, inputs) -> None:
+    """Stop forward mode at an operator that has no formula for it.
+
+    Raises:
+        NotImplementedError: if one of the tensors has a tangent.
+    """
+    _check_no_tangents(name, inputs, "it has not been implemented yet: its entry in derivatives.yaml has no formula for"
+                                     " its result.")
 
 
 def _tensors(args):

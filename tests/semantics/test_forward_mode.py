@@ -330,6 +330,16 @@ def test_large_tensors_get_zero_tangents_that_can_be_written_to(torch, fw):
         assert fw.unpack_dual(cat).tangent.sum().item() == 10_000
 
 
+def test_an_operator_without_a_forward_formula_says_so(torch, fw):
+    torch.manual_seed(0)
+    x = torch.randn(5, 2, 4).log_softmax(2)
+    arguments = torch.tensor([[1, 2], [2, 1]]), torch.tensor([5, 5]), torch.tensor([2, 2])
+    with fw.dual_level():
+        with pytest.raises(NotImplementedError, match="Trying to use forward AD with _ctc_loss that does not support"):
+            torch.nn.functional.ctc_loss(fw.make_dual(x, torch.ones_like(x)), *arguments)
+        assert torch.nn.functional.ctc_loss(x, *arguments).item() > 0
+
+
 def test_custom_functions_give_their_own_tangents(torch, fw):
     class Cube(torch.autograd.Function):
         @staticmethod
