@@ -100,6 +100,12 @@ def test_the_search_finds_an_operator(index, operator, page):
     assert any(d["location"] == f"{page}#{operator}" and operator in d["title"] for d in index)
 
 
+def test_the_search_puts_no_operator_of_formulas_before_one_of_programs(index):
+    """They are found in the list of all names."""
+    assert not any(d["location"].endswith("#softplus_backward") for d in index)
+    assert any(d["location"] == "operators/index.html#by-name" and "softplus_backward" in d["text"] for d in index)
+
+
 def test_the_search_has_words_and_no_markup_of_formulas(index):
     assert not [d["location"] for d in index if "<math" in d["text"] or "\\frac" in d["text"]]
     assert not [d["location"] for d in index if d["location"].startswith("source/")]
