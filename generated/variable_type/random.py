@@ -1755,6 +1755,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
     """rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = rrelu_with_noise_backward(g, z, noise, lower, upper, training, True)
+    dz = rrelu_with_noise_backward(dx, z, noise, lower, upper, training, True)
     where x = self, z = result, g = ∂L/∂z
 
     RreluWithNoiseBackward1, from the entry rrelu_with_noise_ of derivatives.yaml.
@@ -1778,13 +1779,22 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
         fn.saved_training = training
         if flags & ANOMALY:
             remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
     write_inplace(self_, kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
     bump_version(input)
     if records:
         rebase_history(input, fn)
         fn.saved_result = SavedVariable(input, 0)
     if flags & FORWARD_AD:
-        refuse_tangents("rrelu_with_noise_", (input, noise,))
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: rrelu_with_noise_backward(self_t, result, noise, lower, upper, training, True)
+                result_tangent = ops.rrelu_with_noise_backward(self_t, input, noise, lower, upper, training, True)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
     return input
 
 

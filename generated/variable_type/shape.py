@@ -202,7 +202,7 @@ def copy_(self, src, non_blocking=False):
 
     ∂L/∂x = 0
     ∂L/∂src = g
-    dz = dsrc
+    dz = expand_as(dsrc, dx)
     where x = self, z = result, g = ∂L/∂z
 
     CopyBackwards, from the entry copy_ of derivatives.yaml.
@@ -233,17 +233,22 @@ def copy_(self, src, non_blocking=False):
         if flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
+        self_t = tangent_of(self)
         src_t = tangent_of(src)
     kernels_shape.copy_(self_, src_)
     bump_version(self)
     if records:
         rebase_history(self, fn)
     if flags & FORWARD_AD:
-        if src_t is not None:
+        if self_t is not None or src_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
-                # result: src_t
-                result_tangent = src_t
+                if self_t is None:
+                    self_t = zeros_for(self)
+                if src_t is None:
+                    src_t = zeros_for(src)
+                # result: src_t.expand_as(self_t).clone()
+                result_tangent = src_t.expand_as(self_t).clone()
             finally:
                 state.flags = flags
             update_tangent(self, result_tangent)

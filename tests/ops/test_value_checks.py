@@ -146,3 +146,13 @@ def test_nothing_is_left_behind(operators):
     gradloom.manual_seed(3)
     verify_operator(operators["native_dropout"])
     assert gradloom.rand(2).tolist() == before and gradloom.is_grad_enabled()
+
+
+def test_an_in_place_entry_has_its_derivatives_checked(operators):
+    result = verify_operator(operators["copy_"])
+    assert not result.findings and result.counts.keys() >= {"reverse", "forward", "second"}
+
+    def forgets(self, *args, **kwargs):
+        return operators["copy_"].call(self, *[a.detach() for a in args if isinstance(a, gradloom.Tensor)])
+    found = verify_operator(replace(operators["copy_"], call=forgets)).findings
+    assert any(f.check == "reverse" and f.input == "src" for f in found)

@@ -359,3 +359,25 @@ def test_custom_functions_give_their_own_tangents(torch, fw):
         x = fw.make_dual(torch.tensor([2.0]), torch.tensor([1.0]))
         assert tangent(fw, Cube.apply(x)) == [12.0]
         assert tangent(fw, Cube.apply(torch.ones(1))) is None
+
+
+def test_copying_a_tensor_without_a_tangent_leaves_one_of_zeros(torch):
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([5.0, 6.0])).clone()
+        x.copy_(torch.tensor([3.0, 4.0]))
+        assert torch.autograd.forward_ad.unpack_dual(x).tangent.tolist() == [0.0, 0.0]
+
+
+def test_the_result_that_an_in_place_operator_saves_has_its_new_tangent(torch):
+    """d/dx of the gradient for the exponent, x^y log(x), which is computed from the result."""
+    forward_ad = torch.autograd.forward_ad
+    values, exponent = torch.tensor([0.5, 1.5], dtype=torch.float64), torch.tensor([1.25, 0.5], dtype=torch.float64)
+    found = []
+    for in_place in (False, True):
+        with forward_ad.dual_level():
+            x = forward_ad.make_dual(values.clone().requires_grad_(), torch.ones_like(values))
+            y = exponent.clone().requires_grad_()
+            power = x.clone().pow_(y) if in_place else x.pow(y)
+            (grad,) = torch.autograd.grad(power.sum(), y, create_graph=True)
+            found.append(forward_ad.unpack_dual(grad).tangent.tolist())
+    assert found[0] == found[1]

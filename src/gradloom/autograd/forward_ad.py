@@ -231,6 +231,9 @@ def update_tangent(tensor, tangent) -> None:
         set_tangent(tensor, tangent)
     elif held._array.shape == tangent._array.shape and held._array.flags.writeable:
         _operators.copy_(held, tangent)
+        if tensor._edge is not None and tensor._edge[0] is not None:
+            for saved in saved_outputs(*tensor._edge):
+                hold_tangent(saved, held)
     else:
         set_tangent(tensor, tangent)
 

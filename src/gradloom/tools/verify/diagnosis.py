@@ -18,7 +18,7 @@ from .causes import likely_causes, shape_causes, squared
 from .faults import BACKWARD, FORWARD, KERNEL, Fault
 from .findings import WRONG, Comparison, Finding
 from .first_order import FirstOrder
-from .jacobians import Detail, from_real
+from .jacobians import Detail, coordinates, from_real
 from .operators import Operator
 from .packages import own_operators
 
@@ -49,7 +49,7 @@ def _finding(operator: Operator, group: list[Fault], others: tuple[Operator, ...
     formula = _formula(operator, first)
     expected, found = first.expected, first.found
     worst = ""
-    if first.comparison is not None:
+    if first.comparison is not None and _fits(first.comparison):
         expected, found = _for_ones(first)
         worst = _worst(first.comparison, first)
     second = _wrong_parts(operator, first, others) if first.check == "second" else ()
@@ -191,6 +191,12 @@ def _line_of(room: str, module: str, name: str) -> str:
         return ""
     base = "src/gradloom" if package.parent.name == "src" else "gradloom"
     return f"{base}/{Path(path).relative_to(package).as_posix()}:{line} ({name})"
+
+
+def _fits(comparison: Comparison) -> bool:
+    """Whether the Jacobians are those of the input and the output; an operator may give another shape at each call."""
+    shape = coordinates(comparison.input), coordinates(comparison.output)
+    return comparison.expected.shape == shape == comparison.found.shape
 
 
 def _for_ones(fault: Fault) -> tuple[np.ndarray, np.ndarray]:
