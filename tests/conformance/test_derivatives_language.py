@@ -13,7 +13,7 @@ import pytest
 
 from gradloom.codegen import derivative_keys, derivatives
 from gradloom.codegen.errors import SpecError
-from gradloom.codegen.formula_scope import Callables, Helper, Kind, describe_operators
+from gradloom.codegen.formula_scope import OPERATORS, Callables, Helper, Kind, describe_operators
 from gradloom.codegen.schema import parse
 from gradloom.codegen.source import load_entries
 
@@ -60,7 +60,7 @@ def analysed():
         rows.append((parse(entry.fields["func"].value), words, module.value if module is not None else ""))
     operators = describe_operators(rows)
     callables = Callables(_AnyHelper(operators), operators)
-    namer = derivatives._Loader((), callables)
+    namer = derivatives._Loader((), callables, OPERATORS, replaces=False)
     found = {}
     for entry in entries("autograd/derivatives.yaml"):
         schema = parse(entry.fields["name"].value)
