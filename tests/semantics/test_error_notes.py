@@ -87,18 +87,18 @@ YAML = """
 
 
 def test_an_operator_defined_in_memory_is_named_and_not_taken_for_the_users_code(gradloom):
-    gradloom.ops.define(YAML.format(name="cube_of_notes"), namespace="notes")
-    with gradloom.autograd.set_detect_anomaly(True):
-        x = gradloom.ones(2, requires_grad=True)
-        y = gradloom.ops.notes.cube_of_notes(x)  # THE CUBE
-        z = y * y
-        y.cube_of_notes_()  # THE CUBE IN PLACE
-    y.sum().backward(retain_graph=True)
-    message, _ = failing(z.sum().backward)
-    assert f"cube_of_notes_ wrote to it at {line_of('THE CUBE IN PLACE')}" in message
-    cube = gradloom.ops.notes.cube_of_notes(x)
-    cube.sum().backward()
-    _, notes = failing(cube.sum().backward)
+    with gradloom.ops.define(YAML.format(name="cube_of_notes"), namespace="notes"):
+        with gradloom.autograd.set_detect_anomaly(True):
+            x = gradloom.ones(2, requires_grad=True)
+            y = gradloom.ops.notes.cube_of_notes(x)  # THE CUBE
+            z = y * y
+            y.cube_of_notes_()  # THE CUBE IN PLACE
+        y.sum().backward(retain_graph=True)
+        message, _ = failing(z.sum().backward)
+        assert f"cube_of_notes_ wrote to it at {line_of('THE CUBE IN PLACE')}" in message
+        cube = gradloom.ops.notes.cube_of_notes(x)
+        cube.sum().backward()
+        _, notes = failing(cube.sum().backward)
     assert "CubeOfNotesBackward0, the backward of cube_of_notes, in the formula of `self`: 3 * grad * self" in notes
 
 
