@@ -78,7 +78,7 @@ def _notation(target: Target) -> Notation:
     """What writes the derivatives of a target, with the helpers that its formulas may call."""
     if target.source is None:
         return _notation_in_memory()
-    sources = (target.source, None if target.is_own else own().source)
+    sources = (None if target.is_own else own().source, target.source)
     return Notation(*(source / "formulas" for source in sources if source is not None))
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from pathlib import Path
 
-OPERATORS = ("ops", "_operators")  # what the files call the module of operators
+OPERATORS = ("ops", "_operators", "own")  # what the files call the module of operators; `own` is a package's
 
 
 class Functions:
