@@ -333,9 +333,6 @@ class Wrapper:
     def kernel(self) -> str:
         kernel = self.native.kernel
         assert kernel is not None
-        if kernel.ufunc is not None:
-            operands = [rename(o, self._kernel_names) for o in kernel.operands]
-            return f"xp.{kernel.ufunc}({', '.join(operands)})"
         if kernel.kind == "expression":
             return rename(kernel.source, self._kernel_names)
         values = []

@@ -167,7 +167,7 @@ def add(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
     except REFUSALS as error:
         raise refusal(error, 'add', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -262,7 +262,7 @@ def add_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
         except REFUSALS as error:
             raise refusal(error, 'add', self_, other_) from None
         write_inplace(written, changed)
@@ -319,7 +319,7 @@ def sub(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_numbers((input, other,), ())
     try:
-        result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
     except REFUSALS as error:
         raise refusal(error, 'sub', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -414,7 +414,7 @@ def sub_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
         except REFUSALS as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -583,7 +583,7 @@ def mul(input, other, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = xp.multiply(self_, other_)
+        result_ = self_ * other_
     except REFUSALS as error:
         raise refusal(error, 'mul', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -687,7 +687,7 @@ def mul_(input, other):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = xp.multiply(self_, other_)
+            changed = self_ * other_
         except REFUSALS as error:
             raise refusal(error, 'mul', self_, other_) from None
         write_inplace(written, changed)
@@ -734,7 +734,7 @@ def div_Tensor(input, other, *, out=None):
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
         self_, other_ = promote_to_float((input, other,), ())
     try:
-        result_ = xp.true_divide(self_, other_)
+        result_ = self_ / other_
     except REFUSALS as error:
         raise refusal(error, 'div', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -819,7 +819,7 @@ def div__Tensor(input, other):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            changed = xp.true_divide(self_, other_)
+            changed = self_ / other_
         except REFUSALS as error:
             raise refusal(error, 'div', self_, other_) from None
         write_inplace(written, changed)
