@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..utils.hooks import RemovableHandle
 
 NO_EDGE = (None, 0)
+REGISTERING = RLock()  # of hooks; held while nothing else is waited for
 write_watcher = None  # anomaly mode's: called with the version counter after each write in place
 next_sequence_nr = count().__next__
 # AccumulateGrad runs before everything else, as early as its gradients are complete, so that memory is given back.
@@ -136,7 +137,9 @@ class Node:
 
     def ensure_hooks(self) -> NodeHooks:
         if self.hooks is None:
-            self.hooks = NodeHooks()
+            with REGISTERING:  # two threads at once must get the same
+                if self.hooks is None:
+                    self.hooks = NodeHooks()
         return self.hooks
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:

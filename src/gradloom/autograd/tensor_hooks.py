@@ -8,6 +8,7 @@ from weakref import ref
 
 from ..utils.hooks import RemovableHandle
 from .edge import gradient_edge
+from .node import REGISTERING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +23,16 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     if not callable(hook):
         raise TypeError(f"register_hook() expects a callable, got {type(hook).__name__}")
     node, nr = gradient_edge(tensor)
-    if tensor.grad_fn is None:  # the leaf keeps the hooks: its AccumulateGrad may come and go
-        registered = tensor._backward_hooks
-        if registered is None:
-            registered = OrderedDict()
-        node.ensure_hooks().tensor_pre[0] = registered
-    else:
-        registered = node.ensure_hooks().tensor_pre.setdefault(nr, OrderedDict())
-    tensor._backward_hooks = registered
+    is_leaf = tensor.grad_fn is None
+    with REGISTERING:
+        if is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
+            registered = tensor._backward_hooks
+            if registered is None:
+                registered = OrderedDict()
+            node.ensure_hooks().tensor_pre[0] = registered
+        else:
+            registered = node.ensure_hooks().tensor_pre.setdefault(nr, OrderedDict())
+        tensor._backward_hooks = registered
     handle = RemovableHandle(registered)
     registered[handle.id] = hook
     return handle
@@ -62,8 +65,9 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     if not callable(hook):
         raise TypeError(f"register_post_accumulate_grad_hook() expects a callable, got {type(hook).__name__}")
-    if tensor._post_accumulate_grad_hooks is None:
-        tensor._post_accumulate_grad_hooks = OrderedDict()
+    with REGISTERING:
+        if tensor._post_accumulate_grad_hooks is None:
+            tensor._post_accumulate_grad_hooks = OrderedDict()
     handle = RemovableHandle(tensor._post_accumulate_grad_hooks)
     tensor._post_accumulate_grad_hooks[handle.id] = hook
     return handle
