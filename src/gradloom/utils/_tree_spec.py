@@ -1,0 +1,290 @@
+"""The structure of trees: which containers there are, how each is taken apart and built, and what a tree is made of.
+
+Note [Trees]
+A tree is a value built of registered containers: tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque, Size,
+the named results of operators, and what `register_pytree_node` adds. Everything else is a leaf: tensors, numbers, None,
+and instances of subclasses of those containers, because nobody knows how to build one of them again. How a container
+is taken apart and put together is a `Container` in the table `CONTAINERS`; a `TreeSpec` is what is left of a tree when
+its leaves are taken out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+
+
+class SequenceKey(NamedTuple):
+    """A step of a path: item `idx` of a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """The item of `sequence` that the step leads to."""
+        return sequence[self.idx]
+
+
+class MappingKey(NamedTuple):
+    """A step of a path: what a mapping holds under `key`."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What `mapping` holds there."""
+        return mapping[self.key]
+
+
+class GetAttrKey(NamedTuple):
+    """A step of a path: the attribute `name`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, owner: Any) -> Any:
+        """The attribute of `owner`."""
+        return getattr(owner, self.name)
+
+
+class Container(NamedTuple):
+    """How one kind of container is taken apart and built.
+
+    Attributes:
+        flatten: container -> (children, context); the context is all that is needed besides the children.
+        unflatten: (children, context) -> container.
+        keys: (children, context) -> the steps to the children; None if they have no names.
+        label: how specs print it.
+    """
+
+    flatten: Callable[[Any], tuple[Any, Any]]
+    unflatten: Callable[[Any, Any], Any]
+    keys: Callable[[Any, Any], Any] | None
+    label: str
+
+
+def _numbered(children, context):
+    return map(SequenceKey, range(len(children)))
+
+
+def _under_keys(children, context):
+    return map(MappingKey, context)
+
+
+_MAPPINGS = (dict, OrderedDict, defaultdict)
+CONTAINERS: dict[Any, Container] = {
+    tuple: Container(lambda t: (t, None), lambda values, _: tuple(values), _numbered, "tuple"),
+    list: Container(lambda t: (t, None), lambda values, _: list(values), _numbered, "list"),
+    dict: Container(lambda t: (list(t.values()), list(t)),
+                     lambda values, keys: dict(zip(keys, values, strict=True)), _under_keys, "dict"),
+    namedtuple: Container(lambda t: (tuple(t), type(t)), lambda values, cls: cls(*values),
+                           lambda values, cls: map(GetAttrKey, cls._fields), "namedtuple"),
+    OrderedDict: Container(lambda t: (list(t.values()), list(t)),
+                            lambda values, keys: OrderedDict(zip(keys, values, strict=True)), _under_keys,
+                            "OrderedDict"),
+    defaultdict: Container(lambda t: (list(t.values()), [t.default_factory, list(t)]),
+                            lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+                            lambda values, context: map(MappingKey, context[1]), "defaultdict"),
+    deque: Container(lambda t: (list(t), t.maxlen), lambda values, length: deque(values, length), _numbered, "deque"),
+}
+
+
+def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]],
+                         unflatten_fn: Callable[[Iterable[Any], Any], Any], *,
+                         serialized_type_name: str | None = None, to_dumpable_context: Any = None,
+                         from_dumpable_context: Any = None,
+                         flatten_with_keys_fn: Callable[[Any], tuple[Any, Any]] | None = None) -> None:
+    """Let instances of a class be nodes of trees, rather than leaves.
+
+    Args:
+        cls: the class itself; its subclasses stay leaves.
+        flatten_fn: takes an instance; returns its children and a context: all else that makes it up, which must
+            compare equal for containers of one structure.
+        unflatten_fn: takes the children and the context; returns an instance.
+        flatten_with_keys_fn: takes an instance; returns a list of pairs (step, child) and the context, for paths.
+        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted, and not used: specs are pickled.
+
+    Raises:
+        ValueError: if the class is a container already.
+    """
+    if cls in CONTAINERS:
+        raise ValueError(f"{cls!r} is already registered as pytree node.")
+    keys = None
+    if flatten_with_keys_fn is not None:
+        def keys(children, context):
+            rebuilt = unflatten_fn(children, context)
+            return [step for step, _ in flatten_with_keys_fn(rebuilt)[0]]
+    CONTAINERS[cls] = Container(flatten_fn, unflatten_fn, keys, getattr(cls, "__name__", repr(cls)))
+
+
+def kind_of(value) -> Any:
+    """The key of `CONTAINERS` under which a value's kind stands; None for a leaf."""
+    cls = value.__class__
+    if cls in CONTAINERS:
+        return cls
+    if isinstance(value, tuple):
+        if is_namedtuple(value):
+            return namedtuple
+        _know_the_library_s()
+        from ..return_types import NamedResult
+        if issubclass(cls, NamedResult):
+            CONTAINERS[cls] = Container(lambda t: (tuple(t), None), lambda values, _: cls(tuple(values)),
+                                          lambda values, _: map(GetAttrKey, cls._fields), cls.__name__)
+        return cls if cls in CONTAINERS else None
+    return None
+
+
+def _know_the_library_s() -> None:
+    """Register the library's own tuples, when the first of them is met."""
+    from ..size import Size
+    if Size not in CONTAINERS:
+        CONTAINERS[Size] = Container(lambda t: (tuple(t), None), lambda values, _: tuple(values), _numbered, "Size")
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether a value is an instance of a `namedtuple` (or typing.NamedTuple) class, or is such a class."""
+    cls = value if isinstance(value, type) else value.__class__
+    fields = getattr(cls, "_fields", None)
+    return (issubclass(cls, tuple) and isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
+            and callable(getattr(cls, "_make", None)) and callable(getattr(cls, "_asdict", None)))
+
+
+class TreeSpec:
+    """The structure of a tree: its containers, with a place for each leaf.
+
+    Attributes:
+        type: the kind of the container (a class; `collections.namedtuple` for all of those); None for a leaf.
+        context: what there is to know of it besides its children.
+        num_leaves, num_nodes, num_children: how many leaves, leaves and containers, and children there are.
+    """
+
+    __slots__ = ("type", "context", "_children", "num_leaves", "num_nodes", "num_children")
+    num_leaves: int
+    num_nodes: int
+
+    def __init__(self, type: Any, context: Any, children: Iterable[TreeSpec] = ()) -> None:
+        self.type, self.context = type, context
+        self._children = list(children)
+        self.num_children = len(self._children)
+        self.num_leaves = sum([c.num_leaves for c in self._children]) if type is not None else 1
+        self.num_nodes = 1 + sum([c.num_nodes for c in self._children])
+
+    def is_leaf(self) -> bool:
+        """Whether the tree is one leaf."""
+        return self.type is None
+
+    def children(self) -> list[TreeSpec]:
+        """The specs of the container's children."""
+        return list(self._children)
+
+    def child(self, index: int) -> TreeSpec:
+        """The spec of one child."""
+        return self._children[index]
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """What stands in another tree where this one has leaves; those may be trees themselves.
+
+        Raises:
+            ValueError: if the other tree's containers are not this one's, down to the leaves of this one.
+        """
+        found: list[Any] = []
+        self._collect(tree, found)
+        return found
+
+    def _collect(self, tree, found: list) -> None:
+        if self.type is None:
+            found.append(tree)
+            return
+        for spec, child in zip(self._children, self._children_of(tree), strict=True):
+            spec._collect(child, found)
+
+    def _children_of(self, tree):
+        """The children of a container that should be like this one; a mapping's in the order of the keys here."""
+        kind = kind_of(tree)
+        mapping = self.type in _MAPPINGS and kind in _MAPPINGS
+        if kind is not self.type and not mapping:
+            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+        children, context = CONTAINERS[kind].flatten(tree)
+        children = list(children)
+        if len(children) != self.num_children and not mapping:
+            raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
+        if mapping:
+            expected = _keys_of(self.type, self.context)
+            if set(expected) != set(tree):
+                raise ValueError(f"Node keys mismatch; missing key(s): {set(expected) - set(tree)}; extra key(s): "
+                                 f"{set(tree) - set(expected)}.")
+            return [tree[key] for key in expected]
+        if kind is not deque and context != self.context:
+            raise ValueError(f"Node context mismatch for custom node type {self.type!r}: expected {self.context!r}, "
+                             f"but got {context!r}.")
+        return children
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree of this structure with the given leaves.
+
+        Raises:
+            ValueError: if there are more or fewer of them than places.
+        """
+        given = list(leaves)
+        if len(given) != self.num_leaves:
+            raise ValueError(f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a "
+                             f"pytree that holds {self.num_leaves} items ({self}).")
+        return self._build(iter(given))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.type is None:
+            return next(leaves)
+        return CONTAINERS[self.type].unflatten([c._build(leaves) for c in self._children], self.context)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return self.type is other.type and self.context == other.context and self._children == other._children
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.num_leaves, self.num_nodes))
+
+    def __repr__(self, indent: int = 0) -> str:
+        if self.type is None:
+            return "*"
+        parts = []
+        for number, child in enumerate(self._children):
+            inner = child.__repr__(indent + 2)
+            parts.append(("," + "\n" + " " * (indent + 2) if number else "") + inner)
+        return f"TreeSpec({CONTAINERS[self.type].label}, {self.context}, [{''.join(parts)}])"
+
+    __str__ = __repr__
+
+
+PyTreeSpec = TreeSpec
+LEAF = TreeSpec(None, None)
+
+
+def LeafSpec() -> TreeSpec:
+    """The spec of a tree that is one leaf."""
+    return LEAF
+
+
+def _keys_of(kind, context):
+    return context[1] if kind is defaultdict else context
+
+
+def flatten(tree, leaves: list, is_leaf) -> TreeSpec:
+    """The structure of a tree, whose leaves are added to a list."""
+    kind = kind_of(tree) if is_leaf is None or not is_leaf(tree) else None
+    if kind is None:
+        leaves.append(tree)
+        return LEAF
+    children, context = CONTAINERS[kind].flatten(tree)
+    return TreeSpec(kind, context, [flatten(child, leaves, is_leaf) for child in children])
