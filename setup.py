@@ -31,8 +31,8 @@ FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.
 SPECIFICATION = ("native_functions.yaml", "derivatives.yaml")
 
 # pip brings the right setuptools itself, except under --no-build-isolation, where an old one fails obscurely.
-if tuple(map(int, setuptools.__version__.split(".")[:2])) < (70, 1):
-    raise SystemExit("gradloom is built by setuptools 70.1 or newer: pip install --upgrade setuptools")
+if tuple(map(int, setuptools.__version__.split(".")[:3])) < (77, 0, 3):
+    raise SystemExit("gradloom is built by setuptools 77.0.3 or newer: pip install --upgrade setuptools")
 
 EPOCH = int(os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600"))  # the first of January 2026, in UTC
 os.umask(0o022)

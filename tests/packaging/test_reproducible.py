@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("setuptools", minversion="70.1")
+pytest.importorskip("setuptools", minversion="77.0.3")
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("src", "codegen", "generated")
@@ -19,6 +19,7 @@ FILES = (
     "setup.py",
     "MANIFEST.in",
     "README.md",
+    "LICENSE",
     "native_functions.yaml",
     "derivatives.yaml",
     "Makefile",
@@ -114,8 +115,21 @@ def test_the_metadata_says_what_is_needed(builds):
         "Classifier: Typing :: Typed",
         "Description-Content-Type: text/markdown",
         "Provides-Extra: test",
+        "License-Expression: BSD-3-Clause",
+        "License-File: LICENSE",
     ):
         assert line in metadata.splitlines(), line
+
+
+def test_the_license_goes_with_both(builds):
+    with zipfile.ZipFile(builds["wheel", 0]) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/licenses/LICENSE"))
+        in_wheel = archive.read(name)
+    with tarfile.open(builds["sdist", 0]) as archive:
+        (name,) = (n for n in archive.getnames() if n.count("/") == 1 and n.endswith("/LICENSE"))
+        in_sdist = archive.extractfile(name).read()
+    assert in_wheel == in_sdist == (ROOT / "LICENSE").read_bytes()
+    assert in_wheel.startswith(b"BSD 3-Clause License")
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,17 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("setuptools", minversion="70.1")  # as the build does, which runs without network here
+pytest.importorskip("setuptools", minversion="77.0.3")  # as the build does, which runs without network here
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("src", "codegen", "generated")
 YAML = ("native_functions.yaml", "derivatives.yaml")
-FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", *YAML)
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", *YAML)
 STUBS = "generated/stubs/gradloom-stubs"  # of an editable install; the wheel has them in the package
 PACKAGES = {"src/gradloom": "gradloom", "codegen": "gradloom/codegen", "generated": "gradloom/generated",
             f"{STUBS}/_stubs": "gradloom/_stubs"}
@@ -114,7 +115,8 @@ def test_an_editable_install_uses_the_checkout(checkout, tmp_path):
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     # Lets the new environment see what this one has (NumPy, setuptools), but not its editable gradloom, since
     # the .pth file that makes one is not read through this.
-    (site / "outer.pth").write_text(sysconfig.get_path("purelib"))
+    seen = {str(distribution(name).locate_file("")) for name in ("numpy", "setuptools")}
+    (site / "outer.pth").write_text("\n".join([sysconfig.get_path("purelib"), *sorted(seen)]))
     pip("--python", python, "install", "--no-deps", "--no-build-isolation", "--editable", checkout)
     shown = run(python, "-c", WHERE, cwd=tmp_path)
     folders = checkout / "src" / "gradloom", checkout / "generated"
