@@ -19,8 +19,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("autograd", "construct", "dispatch", "functional", "generator", "indexing", "legacy", "overloads",
-        "printing", "promotion", "python_data", "return_types", "tensor", "utils", "variants")
+CORE = ("autograd", "construct", "dispatch", "functional", "generator", "indexing", "interception", "legacy",
+        "overloads", "printing", "promotion", "python_data", "return_types", "tensor", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
     ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",
