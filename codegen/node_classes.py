@@ -171,7 +171,7 @@ class NodeClass:
     def undefined(self) -> str:
         """What `apply` returns when no gradient arrives."""
         if any(i.is_list for i in self.info.inputs):
-            return "(None,) * len(fn.next_edges)"
+            return "(None,) * len(edges)"
         return f"({'None, ' * len(self.info.inputs)})".replace(", )", ",)" if len(self.info.inputs) == 1 else ")")
 
 

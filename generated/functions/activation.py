@@ -23,11 +23,10 @@ class ReluBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: threshold_backward(grad, result, 0)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -50,11 +49,10 @@ class ThresholdBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('threshold',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: threshold_backward(grad, self, threshold)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -78,11 +76,10 @@ class ThresholdBackwardBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('threshold',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: threshold_backward(grad, self, threshold)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -111,11 +108,10 @@ class HardtanhBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('min_val', 'max_val')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: hardtanh_backward(grad, self, min_val, max_val)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -140,11 +136,10 @@ class HardtanhBackwardBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('min_val', 'max_val')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: hardtanh_backward(grad, self, min_val, max_val)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -174,11 +169,10 @@ class EluBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('alpha', 'scale', 'input_scale')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: elu_backward(grad, alpha, scale, input_scale, False, self)
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -204,11 +198,10 @@ class EluBackward1(Node):
     _raw_fields = ('result',)
     _number_fields = ('alpha', 'scale', 'input_scale')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: elu_backward(grad, alpha, scale, input_scale, True, result)
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -234,11 +227,10 @@ class EluBackwardBackward0(Node):
     _raw_fields = ('grad_output', 'self_or_result')
     _number_fields = ('alpha', 'scale', 'input_scale')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result)
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -280,11 +272,10 @@ class CeluBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -308,11 +299,10 @@ class CeluBackward1(Node):
     _raw_fields = ('result',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -336,11 +326,10 @@ class LeakyReluBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('negative_slope',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: leaky_relu_backward(grad, self, negative_slope, False)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -364,11 +353,10 @@ class LeakyReluBackward1(Node):
     _raw_fields = ('result',)
     _number_fields = ('negative_slope',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: leaky_relu_backward(grad, result, negative_slope, True)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -392,11 +380,10 @@ class LeakyReluBackwardBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('negative_slope',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: leaky_relu_backward(grad, self, negative_slope, self_is_result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -425,11 +412,10 @@ class PreluKernelBackward0(Node):
     _saved_fields = ('self', 'weight')
     _raw_fields = ('self', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self, weight: _prelu_kernel_backward(grad, self, weight)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -454,10 +440,9 @@ class PreluKernelBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'weight')
     _raw_fields = ('grad_output', 'self', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output, self, weight: prelu_double_backward(grads[0], grads[1], grad_output, self, weight)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             grad_output = fn.saved_grad_output
@@ -485,11 +470,10 @@ class HardsigmoidBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: hardsigmoid_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -511,11 +495,10 @@ class HardsigmoidBackwardBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: hardsigmoid_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -542,11 +525,10 @@ class HardswishBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: hardswish_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -568,11 +550,10 @@ class HardswishBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: hardswish_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -606,11 +587,10 @@ class HardshrinkBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('lambd',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: hardshrink_backward(grad, self, lambd)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -634,11 +614,10 @@ class HardshrinkBackwardBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('lambd',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_out: hardshrink_backward(grad, self, lambd)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -667,11 +646,10 @@ class SoftshrinkBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('lambd',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: softshrink_backward(grad, self, lambd)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -695,11 +673,10 @@ class SoftshrinkBackwardBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('lambd',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: softshrink_backward(grad, self, lambd)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -727,11 +704,10 @@ class GeluBackward0(Node):
     _saved_fields = ('self', 'approximate')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: gelu_backward(grad, self, approximate=approximate)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -754,11 +730,10 @@ class GeluBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'approximate')
     _raw_fields = ('grad_output', 'self')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: gelu_backward(grad, self, approximate=approximate)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -793,11 +768,10 @@ class SiluBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: silu_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -819,11 +793,10 @@ class SiluBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: silu_backward(grad, self.conj())
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -856,11 +829,10 @@ class MishBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: mish_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -882,11 +854,10 @@ class MishBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: mish_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -920,11 +891,10 @@ class SoftplusBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('beta', 'threshold')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: softplus_backward(grad, self, beta, threshold)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -949,11 +919,10 @@ class SoftplusBackwardBackward0(Node):
     _raw_fields = ('grad_output', 'self')
     _number_fields = ('beta', 'threshold')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: softplus_backward(grad, self, beta, threshold)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -990,11 +959,10 @@ class LogSigmoidBackward0(Node):
     _saved_fields = ('self', 'buffer')
     _raw_fields = ('self', 'buffer')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: log_sigmoid_backward(grad, self, buffer)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1019,11 +987,10 @@ class LogSigmoidBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'buffer')
     _raw_fields = ('grad_output', 'self', 'buffer')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: log_sigmoid_backward(grad, self, buffer)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1059,11 +1026,10 @@ class GluBackward0(Node):
     _saved_fields = ('self', 'dim')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: glu_backward(grad, self, dim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1086,11 +1052,10 @@ class GluBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'dim')
     _raw_fields = ('grad_output', 'self')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: glu_jvp(grad, self, dim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1125,11 +1090,10 @@ class SoftmaxBackward0(Node):
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _softmax_backward_data(grad, result, dim, self.scalar_type())
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1153,11 +1117,10 @@ class SafeSoftmaxBackward0(Node):
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _softmax_backward_data(grad, result, dim, self.scalar_type())
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1181,11 +1144,10 @@ class SoftmaxBackwardDataBackward0(Node):
     _saved_fields = ('grad_output', 'output', 'dim')
     _raw_fields = ('grad_output', 'output')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: _softmax_backward_data(grad, output, dim, input_dtype)
         if edges[0] is not NO_EDGE:
             output = fn.saved_output
@@ -1221,11 +1183,10 @@ class LogSoftmaxBackward0(Node):
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _log_softmax_backward_data(grad, result, dim, self.scalar_type())
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1249,11 +1210,10 @@ class LogSoftmaxBackwardDataBackward0(Node):
     _saved_fields = ('grad_output', 'output', 'dim')
     _raw_fields = ('grad_output', 'output')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: log_softmax_backward_grad_output(grad, output, dim)
         if edges[0] is not NO_EDGE:
             output = fn.saved_output

@@ -21,11 +21,10 @@ class ComplexBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # real: real(grad)
         if edges[0] is not NO_EDGE:
             grad_of_real = ops.real(grad)
@@ -46,11 +45,10 @@ class PolarBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # abs, angle: polar_backward(grad, result, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             result = fn.saved_result
@@ -73,11 +71,10 @@ class AngleBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: angle_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -97,11 +94,10 @@ class ConjBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad.conj()
@@ -120,11 +116,10 @@ class ConjPhysicalBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.conj_physical()
         if edges[0] is not NO_EDGE:
             grad_of_self = grad.conj_physical()
@@ -138,11 +133,10 @@ class ConjPhysicalBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.conj_physical()
         if edges[0] is not NO_EDGE:
             grad_of_self = grad.conj_physical()
@@ -156,11 +150,10 @@ class ViewAsRealBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: view_as_complex(grad.contiguous())
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.view_as_complex(grad.contiguous())
@@ -174,11 +167,10 @@ class ViewAsComplexBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: view_as_real(grad.contiguous())
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.view_as_real(grad.contiguous())

@@ -23,11 +23,10 @@ class ConvolutionBackward0(Node):
     _saved_fields = ('input', 'weight', 'bias_sym_sizes_opt', 'stride', 'padding', 'dilation', 'transposed', 'output_padding', 'groups')
     _raw_fields = ('input', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # input, weight, bias: convolution_backward(grad, input, weight, None if bias is None else bias.sym_sizes(), stride, padding, dilation, transposed, output_padding, groups, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             input = fn.saved_input
@@ -61,10 +60,9 @@ class ConvolutionBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'input', 'weight', 'stride', 'padding', 'dilation', 'transposed', 'output_padding', 'groups')
     _raw_fields = ('grad_output', 'input', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output, input, weight: convolution_double_backward(grads[0], grads[1], grads[2], grad_output, input, weight, stride, padding, dilation, transposed, output_padding, groups, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             grad_output = fn.saved_grad_output
@@ -98,11 +96,10 @@ class Im2ColBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
     _saved_fields = ('self_sym_sizes', 'kernel_size', 'dilation', 'padding', 'stride')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: col2im(grad, self.shape[-2:], kernel_size, dilation, padding, stride)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -122,11 +119,10 @@ class Col2ImBackward0(Node):
     __slots__ = ('saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
     _saved_fields = ('kernel_size', 'dilation', 'padding', 'stride')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: im2col(grad, kernel_size, dilation, padding, stride)
         if edges[0] is not NO_EDGE:
             kernel_size = fn.saved_kernel_size

@@ -23,11 +23,10 @@ class AddBackward0(Node):
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -49,11 +48,10 @@ class SubBackward0(Node):
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -75,11 +73,10 @@ class RsubBackward0(Node):
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -101,11 +98,10 @@ class RsubBackward1(Node):
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -122,11 +118,10 @@ class MulBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * other.conj()
@@ -164,11 +159,10 @@ class DivBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / other.conj()
@@ -209,11 +203,10 @@ class DivBackward1(Node):
     _saved_fields = ('other',)
     _number_fields = ('other',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad / conj_number(other)
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -230,11 +223,10 @@ class DivBackward2(Node):
     _saved_fields = ('self', 'other', 'rounding_mode')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: div_mode_self_backward(grad, other, rounding_mode)
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -269,11 +261,10 @@ class DivBackward3(Node):
     _saved_fields = ('other', 'rounding_mode')
     _number_fields = ('other',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: div_mode_self_backward(grad, other, rounding_mode)
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -289,11 +280,10 @@ class RemainderBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -309,11 +299,10 @@ class RemainderBackward1(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -341,11 +330,10 @@ class FmodBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -361,11 +349,10 @@ class FmodBackward1(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -396,11 +383,10 @@ class PowBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('exponent',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: pow_backward(grad, self, exponent)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -423,11 +409,10 @@ class PowBackward1(Node):
     _saved_fields = ('self', 'exponent', 'result')
     _raw_fields = ('self', 'exponent', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: pow_backward_self(grad, self, exponent)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -467,11 +452,10 @@ class PowBackward2(Node):
     _raw_fields = ('exponent', 'result')
     _number_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # exponent: pow_backward_exponent(grad, self, exponent, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -498,11 +482,10 @@ class AddcmulBackward0(Node):
     _raw_fields = ('tensor1', 'tensor2')
     _number_fields = ('value',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad
@@ -548,11 +531,10 @@ class AddcdivBackward0(Node):
     _raw_fields = ('tensor1', 'tensor2')
     _number_fields = ('value',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad
@@ -600,11 +582,10 @@ class SinBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * self.cos().conj()
@@ -631,11 +612,10 @@ class CosBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * -self.sin().conj()
@@ -662,11 +642,10 @@ class TanBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * (1 + result * result).conj()
@@ -693,11 +672,10 @@ class AsinBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * (1 - self * self).rsqrt().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -719,11 +697,10 @@ class AcosBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * -(1 - self * self).rsqrt().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -745,11 +722,10 @@ class AtanBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (self * self + 1).conj()
@@ -776,11 +752,10 @@ class SinhBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * self.cosh().conj()
@@ -807,11 +782,10 @@ class CoshBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * self.sinh().conj()
@@ -838,11 +812,10 @@ class TanhBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: tanh_backward(grad, result)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -864,11 +837,10 @@ class AsinhBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * (self * self + 1).rsqrt().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -890,11 +862,10 @@ class AcoshBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: acosh_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -916,11 +887,10 @@ class AtanhBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * (1 / (1 - self * self)).conj()
@@ -947,11 +917,10 @@ class ExpBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * result.conj()
@@ -978,11 +947,10 @@ class Exp2Backward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * result.conj() * 0.6931471805599453
@@ -1009,11 +977,10 @@ class Expm1Backward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * (result.conj() + 1)
@@ -1040,11 +1007,10 @@ class LogBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / self.conj()
@@ -1071,11 +1037,10 @@ class Log2Backward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (self.conj() * 0.6931471805599453)
@@ -1102,11 +1067,10 @@ class Log10Backward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (self.conj() * 2.302585092994046)
@@ -1133,11 +1097,10 @@ class Log1PBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (self + 1).conj()
@@ -1164,11 +1127,10 @@ class SqrtBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (2 * result.conj())
@@ -1195,11 +1157,10 @@ class RsqrtBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: -0.5 * grad * result.pow(3).conj()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1221,11 +1182,10 @@ class ReciprocalBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: -grad * (result * result).conj()
@@ -1250,11 +1210,10 @@ class NegBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad.neg()
@@ -1275,11 +1234,10 @@ class AbsBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * self.sgn()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1301,11 +1259,10 @@ class SgnBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: sgn_backward(self, grad, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1328,11 +1285,10 @@ class SignBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1346,11 +1302,10 @@ class FloorBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1364,11 +1319,10 @@ class CeilBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1382,11 +1336,10 @@ class TruncBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1400,11 +1353,10 @@ class RoundBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1418,11 +1370,10 @@ class RoundBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -1436,11 +1387,10 @@ class FracBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -1456,11 +1406,10 @@ class ErfBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: 1.1283791670955126 * (-(self * self)).exp() * grad
@@ -1487,11 +1436,10 @@ class ErfcBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: -1.1283791670955126 * (-(self * self)).exp() * grad
@@ -1518,11 +1466,10 @@ class ErfinvBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1544,11 +1491,10 @@ class LgammaBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * self.digamma()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1570,11 +1516,10 @@ class DigammaBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * polygamma(1, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1596,11 +1541,10 @@ class PolygammaBackward0(Node):
     _saved_fields = ('n', 'self')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * polygamma(n + 1, self)
         if edges[0] is not NO_EDGE:
             n = fn.saved_n
@@ -1623,11 +1567,10 @@ class PolygammaBackward1(Node):
     _saved_fields = ('self', 'n')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * polygamma(n + 1, self)
         if edges[0] is not NO_EDGE:
             n = fn.saved_n
@@ -1650,11 +1593,10 @@ class MvlgammaBackward0(Node):
     _saved_fields = ('self', 'p')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: mvlgamma_backward(grad, self, p)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1677,11 +1619,10 @@ class SigmoidBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: sigmoid_backward(grad, result)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1703,11 +1644,10 @@ class LogitBackward0(Node):
     _saved_fields = ('self', 'eps')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: logit_slope(grad, self, eps)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1730,11 +1670,10 @@ class SincBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: sinc_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1754,11 +1693,10 @@ class Deg2RadBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: deg2rad(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.deg2rad(grad)
@@ -1772,11 +1710,10 @@ class Rad2DegBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: rad2deg(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.rad2deg(grad)
@@ -1792,11 +1729,10 @@ class NanToNumBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * self.isfinite()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1818,11 +1754,10 @@ class FrexpBackward0(Node):
     _saved_fields = ('exponent',)
     _raw_fields = ('exponent',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / exponent.exp2()
@@ -1849,11 +1784,10 @@ class MaximumBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: maximum_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1889,11 +1823,10 @@ class MinimumBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: minimum_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1929,11 +1862,10 @@ class FmaxBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(fmax_keeps_first(self, other), grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1969,11 +1901,10 @@ class FminBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(fmin_keeps_first(self, other), grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2009,11 +1940,10 @@ class Atan2Backward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self, other: atan2_backward(grad, self, other, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2039,11 +1969,10 @@ class HypotBackward0(Node):
     _saved_fields = ('self', 'other', 'result')
     _raw_fields = ('self', 'other', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * (self / result)
@@ -2087,11 +2016,10 @@ class CopysignBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: copysign_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2124,11 +2052,10 @@ class CopysignBackward1(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: copysign_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2153,11 +2080,10 @@ class NextafterBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(self != other, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2190,11 +2116,10 @@ class XlogyBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: xlogy_self_backward(grad, self, other)
@@ -2236,11 +2161,10 @@ class XlogyBackward1(Node):
     _raw_fields = ('other',)
     _number_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # other: grad * self / other
@@ -2269,11 +2193,10 @@ class XlogyBackward2(Node):
     _raw_fields = ('self',)
     _number_fields = ('other',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: xlogy_self_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2296,11 +2219,10 @@ class LogaddexpBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (1 + (other - self).exp()).conj()
@@ -2344,11 +2266,10 @@ class Logaddexp2Backward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad / (1 + (other - self).exp2())
@@ -2392,11 +2313,10 @@ class LdexpBackward0(Node):
     _saved_fields = ('other', 'result')
     _raw_fields = ('other', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * other.exp2().conj()
@@ -2434,11 +2354,10 @@ class LerpBackward0(Node):
     _saved_fields = ('weight',)
     _number_fields = ('weight',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad * (1 - conj_number(weight))
         if edges[0] is not NO_EDGE:
             weight = fn.saved_weight
@@ -2461,11 +2380,10 @@ class LerpBackward1(Node):
     _saved_fields = ('self', 'end', 'weight')
     _raw_fields = ('self', 'end', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * (1 - weight).conj()
@@ -2517,11 +2435,10 @@ class ClampBackward0(Node):
     _saved_fields = ('self', 'min', 'max')
     _raw_fields = ('self', 'min', 'max')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: clamp_backward(grad, self, min, max)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2578,11 +2495,10 @@ class ClampBackward1(Node):
     _raw_fields = ('self',)
     _number_fields = ('min', 'max')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: clamp_backward(grad, self, min, max)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2607,11 +2523,10 @@ class ClampMinBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('min',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: where(self >= min, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2634,11 +2549,10 @@ class ClampMinBackward1(Node):
     _saved_fields = ('self', 'min')
     _raw_fields = ('self', 'min')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(self >= min, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2675,11 +2589,10 @@ class ClampMaxBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('max',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: where(self <= max, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2702,11 +2615,10 @@ class ClampMaxBackward1(Node):
     _saved_fields = ('self', 'max')
     _raw_fields = ('self', 'max')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(self <= max, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2742,11 +2654,10 @@ class WhereBackward0(Node):
     _saved_fields = ('condition',)
     _raw_fields = ('condition',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: where(condition, grad, 0)
         if edges[0] is not NO_EDGE:
             condition = fn.saved_condition
@@ -2774,11 +2685,10 @@ class FillBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2792,11 +2702,10 @@ class FillBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2815,11 +2724,10 @@ class FillBackward2(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2833,11 +2741,10 @@ class FillBackward3(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2856,11 +2763,10 @@ class EqBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2879,11 +2785,10 @@ class NeBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2902,11 +2807,10 @@ class LtBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2925,11 +2829,10 @@ class LeBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2948,11 +2851,10 @@ class GtBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2971,11 +2873,10 @@ class GeBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -2994,11 +2895,10 @@ class ZeroBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -3014,11 +2914,10 @@ class SigmoidBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'output')
     _raw_fields = ('grad_output', 'output')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # grad_output: sigmoid_backward(grad, output.conj())
@@ -3056,11 +2955,10 @@ class TanhBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'output')
     _raw_fields = ('grad_output', 'output')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # grad_output: tanh_backward(grad, output.conj())

@@ -23,11 +23,10 @@ class MaskedFillBackward0(Node):
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.masked_fill(mask, 0)
         if edges[0] is not NO_EDGE:
             mask = fn.saved_mask
@@ -49,11 +48,10 @@ class MaskedFillBackward1(Node):
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.masked_fill(mask, 0)
         if edges[0] is not NO_EDGE:
             mask = fn.saved_mask
@@ -83,11 +81,10 @@ class IndexBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: index_backward(grad, self.sym_sizes(), indices)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -108,11 +105,10 @@ class UnsafeIndexBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _unsafe_index_put(grad.new_zeros(self.sym_sizes()), indices, grad, True)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -133,11 +129,10 @@ class UnsafeMaskedIndexBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'mask', 'indices')
     _raw_fields = ('mask', 'indices')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _unsafe_masked_index_put_accumulate(grad.new_zeros(self.sym_sizes()), mask, indices, grad)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -161,11 +156,10 @@ class UnsafeMaskedIndexPutAccumulateBackward0(Node):
     _saved_fields = ('mask', 'indices')
     _raw_fields = ('mask', 'indices')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -193,11 +187,10 @@ class UnsafeIndexPutBackward0(Node):
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad if accumulate else _unsafe_index_put(grad, indices, zeros_like(values), False)
         if edges[0] is not NO_EDGE:
             accumulate = fn.saved_accumulate
@@ -228,11 +221,10 @@ class IndexAddBackward0(Node):
     _raw_fields = ('index',)
     _number_fields = ('alpha',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -262,11 +254,10 @@ class IndexReduceBackward0(Node):
     _saved_fields = ('self', 'dim', 'index', 'source', 'reduce', 'include_self', 'result')
     _raw_fields = ('self', 'index', 'source', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self, source: index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -300,11 +291,10 @@ class IndexCopyBackward0(Node):
     _saved_fields = ('dim', 'index', 'source_dim')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.index_fill(dim, index, 0)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -337,11 +327,10 @@ class IndexFillBackward0(Node):
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.index_fill(dim, index, 0)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -364,11 +353,10 @@ class IndexFillBackward1(Node):
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.index_fill(dim, index, 0)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -400,11 +388,10 @@ class IndexPutBackward0(Node):
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: index_put_self_backward(grad, indices, accumulate)
         if edges[0] is not NO_EDGE:
             indices = unpack_list(fn.saved_indices, fn)
@@ -431,11 +418,10 @@ class IndexPutImplBackward0(Node):
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: index_put_self_backward(grad, indices, accumulate)
         if edges[0] is not NO_EDGE:
             indices = unpack_list(fn.saved_indices, fn)
@@ -462,11 +448,10 @@ class MaskedScatterBackward0(Node):
     _saved_fields = ('mask', 'source_sym_sizes')
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.masked_fill(mask, 0)
         if edges[0] is not NO_EDGE:
             mask = fn.saved_mask
@@ -497,11 +482,10 @@ class MaskedScatterBackwardBackward0(Node):
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_output: zeros_like(grad_output).masked_scatter(mask, grad)
         if edges[0] is not NO_EDGE:
             grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
@@ -526,11 +510,10 @@ class MaskedSelectBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'mask')
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: masked_select_backward(grad, self.sym_sizes(), mask)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -553,11 +536,10 @@ class PutBackward0(Node):
     _saved_fields = ('index', 'source', 'accumulate')
     _raw_fields = ('index', 'source')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: put_self_backward(grad, index, source, accumulate)
         if edges[0] is not NO_EDGE:
             index = fn.saved_index
@@ -594,11 +576,10 @@ class TakeBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: take_backward(grad, self.sym_sizes(), index)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -621,11 +602,10 @@ class IndexSelectBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: index_select_backward(grad, self.sym_sizes(), dim, index)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -649,11 +629,10 @@ class GatherBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: gather_backward(grad, self.sym_sizes(), dim, index)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -677,11 +656,10 @@ class ScatterBackward0(Node):
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.scatter(dim, index, 0)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -713,11 +691,10 @@ class ScatterBackward1(Node):
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.scatter(dim, index, 0)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -740,11 +717,10 @@ class ScatterAddBackward0(Node):
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -772,11 +748,10 @@ class ScatterReduceBackward0(Node):
     _saved_fields = ('self', 'dim', 'index', 'src', 'reduce', 'include_self', 'result')
     _raw_fields = ('self', 'index', 'src', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self, src: scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, result)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -810,11 +785,10 @@ class EmbeddingBackward0(Node):
     _saved_fields = ('weight_sym_argsize_0', 'indices', 'padding_idx', 'scale_grad_by_freq', 'sparse')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # weight: embedding_backward(grad, indices, weight.sym_size(0), padding_idx, scale_grad_by_freq, sparse)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -840,11 +814,10 @@ class EmbeddingDenseBackwardBackward0(Node):
     _saved_fields = ('indices', 'padding_idx')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_output: embedding_dense_double_backward(grad, indices, padding_idx)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -865,11 +838,10 @@ class EmbeddingRenormBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("embedding_renorm")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'embedding_renorm_' is not implemented. embedding_renorm")
@@ -885,11 +857,10 @@ class EmbeddingBagBackward0(Node):
     _saved_fields = ('weight_sym_argsize_0', 'weight', 'indices', 'scale_grad_by_freq', 'mode', 'sparse', 'per_sample_weights', 'padding_idx', 'result1', 'result2', 'result3')
     _raw_fields = ('weight', 'indices', 'per_sample_weights', 'result1', 'result2', 'result3')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # weight: embedding_bag_backward(grad, indices, result1, result2, result3, weight.sym_size(0), scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices

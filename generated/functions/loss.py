@@ -23,11 +23,10 @@ class MseLossBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction')
     _raw_fields = ('self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: mse_loss_backward(grad, self, target, reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -65,11 +64,10 @@ class MseLossBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output: reduce_loss(mse_loss_backward(grad, self, target, 0), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -125,11 +123,10 @@ class SmoothL1LossBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction', 'beta')
     _raw_fields = ('self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: smooth_l1_loss_backward(grad, self, target, reduction, beta)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -169,11 +166,10 @@ class SmoothL1LossBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'beta')
     _raw_fields = ('grad_output', 'self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output: reduce_loss(smooth_l1_loss_backward(grad, self, target, 0, beta), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -232,11 +228,10 @@ class HuberLossBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction', 'delta')
     _raw_fields = ('self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: huber_loss_backward(grad, self, target, reduction, delta)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -276,11 +271,10 @@ class HuberLossBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'delta')
     _raw_fields = ('grad_output', 'self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output: reduce_loss(huber_loss_backward(grad, self, target, 0, delta), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -339,11 +333,10 @@ class SoftMarginLossBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction')
     _raw_fields = ('self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -369,11 +362,10 @@ class SoftMarginLossBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: reduce_loss(soft_margin_loss_backward(grad, self.conj(), target.conj(), 0), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -414,11 +406,10 @@ class BinaryCrossEntropyBackward0(Node):
     _saved_fields = ('self', 'target', 'weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: binary_cross_entropy_backward(grad, self, target, weight, reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -462,11 +453,10 @@ class BinaryCrossEntropyBackwardBackward0(Node):
     _saved_fields = ('grad_output', 'self', 'target', 'weight', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # grad_output: reduce_loss(binary_cross_entropy_backward(grad, self, target, weight, 0), reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -531,11 +521,10 @@ class BinaryCrossEntropyWithLogitsBackward0(Node):
     _saved_fields = ('self', 'target', 'weight', 'pos_weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight', 'pos_weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -586,11 +575,10 @@ class MultiMarginLossBackward0(Node):
     _raw_fields = ('self', 'target', 'weight')
     _number_fields = ('p', 'margin')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -622,11 +610,10 @@ class MultiMarginLossBackwardBackward0(Node):
     _raw_fields = ('grad_output', 'self', 'target', 'weight')
     _number_fields = ('p', 'margin')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: multi_margin_jvp(grad, self, target, p, margin, weight, reduction)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -677,11 +664,10 @@ class MultilabelMarginLossBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
     _raw_fields = ('self', 'target', 'is_target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -710,11 +696,10 @@ class MultilabelMarginLossBackwardBackward0(Node):
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
     _raw_fields = ('self', 'target', 'is_target')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: multilabel_margin_jvp(grad, self, target, reduction, is_target)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -748,11 +733,10 @@ class NllLossBackward0(Node):
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
     _raw_fields = ('self', 'target', 'weight', 'total_weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -785,11 +769,10 @@ class NllLossBackwardBackward0(Node):
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
     _raw_fields = ('target', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: nll_loss(grad, target, weight, reduction, ignore_index)
         if edges[0] is not NO_EDGE:
             target = fn.saved_target
@@ -821,11 +804,10 @@ class NllLoss2DBackward0(Node):
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
     _raw_fields = ('self', 'target', 'weight', 'total_weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: nll_loss2d_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -858,11 +840,10 @@ class NllLoss2DBackwardBackward0(Node):
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
     _raw_fields = ('target', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: nll_loss2d(grad, target, weight, reduction, ignore_index)
         if edges[0] is not NO_EDGE:
             target = fn.saved_target
@@ -894,11 +875,10 @@ class CtcLossBackward0(Node):
     _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
     _raw_fields = ('log_probs', 'targets', 'result0', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
         if edges[0] is not NO_EDGE:
             log_probs = fn.saved_log_probs
@@ -933,11 +913,10 @@ class CtcLossBackward1(Node):
     _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
     _raw_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'result0', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
         if edges[0] is not NO_EDGE:
             log_probs = fn.saved_log_probs

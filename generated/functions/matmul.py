@@ -24,11 +24,10 @@ class MmBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'self', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides')
     _raw_fields = ('self', 'mat2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: mm_mat1_backward(grad, mat2, self.sym_sizes(), self.sym_strides(), 1)
         if edges[0] is not NO_EDGE:
             mat2 = fn.saved_mat2
@@ -63,11 +62,10 @@ class AddmmBackward0(Node):
     _raw_fields = ('mat1', 'mat2')
     _number_fields = ('beta', 'alpha')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(grad, beta.conj())
         if edges[0] is not NO_EDGE:
             beta = fn.saved_beta
@@ -109,11 +107,10 @@ class BmmBackward0(Node):
     _saved_fields = ('self', 'mat2')
     _raw_fields = ('self', 'mat2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.bmm(mat2.transpose(1, 2).conj())
         if edges[0] is not NO_EDGE:
             mat2 = fn.saved_mat2
@@ -143,11 +140,10 @@ class DotBackward0(Node):
     _saved_fields = ('self', 'tensor')
     _raw_fields = ('self', 'tensor')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * tensor.conj()
@@ -185,11 +181,10 @@ class MvBackward0(Node):
     _saved_fields = ('self', 'vec')
     _raw_fields = ('self', 'vec')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: grad.outer(vec.conj())
         if edges[0] is not NO_EDGE:
             vec = fn.saved_vec
@@ -219,11 +214,10 @@ class VdotBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad.conj() * other
@@ -262,11 +256,10 @@ class AddmvBackward0(Node):
     _raw_fields = ('mat', 'vec')
     _number_fields = ('beta', 'alpha')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(grad, beta.conj())
         if edges[0] is not NO_EDGE:
             beta = fn.saved_beta
@@ -305,11 +298,10 @@ class AddrBackward0(Node):
     _raw_fields = ('vec1', 'vec2')
     _number_fields = ('beta', 'alpha')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(grad, beta.conj())
         if edges[0] is not NO_EDGE:
             beta = fn.saved_beta
@@ -348,11 +340,10 @@ class BaddbmmBackward0(Node):
     _raw_fields = ('batch1', 'batch2')
     _number_fields = ('beta', 'alpha')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(grad, beta.conj())
         if edges[0] is not NO_EDGE:
             beta = fn.saved_beta
@@ -391,11 +382,10 @@ class AddbmmBackward0(Node):
     _raw_fields = ('batch1', 'batch2')
     _number_fields = ('beta', 'alpha')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # self: maybe_multiply(grad, beta.conj())
         if edges[0] is not NO_EDGE:
             beta = fn.saved_beta
@@ -435,11 +425,10 @@ class LinalgCrossBackward0(Node):
     _saved_fields = ('self', 'other', 'dim')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: linalg_cross(other.conj(), grad, dim=dim)
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -471,11 +460,10 @@ class TrilinearBackward0(Node):
     _saved_fields = ('i1', 'i2', 'i3', 'expand1', 'expand2', 'expand3', 'sumdim')
     _raw_fields = ('i1', 'i2', 'i3')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # i1, i2, i3: trilinear_backward(grad, wrap_opt_if(i1, grad_input_mask[1] or grad_input_mask[2]), wrap_opt_if(i2, grad_input_mask[0] or grad_input_mask[2]), wrap_opt_if(i3, grad_input_mask[0] or grad_input_mask[1]), expand1, expand2, expand3, sumdim, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             i1 = fn.saved_i1

@@ -23,11 +23,10 @@ class NativeBatchNormBackward0(Node):
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'training', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # input, weight, bias: native_batch_norm_backward(grad, input, weight, running_mean, running_var, result1, result2, training, eps, grad_input_mask) if grad is not None else (None, None, None)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             input = fn.saved_input
@@ -67,10 +66,9 @@ class NativeBatchNormBackwardBackward0(Node):
     _saved_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_invstd', 'train', 'eps')
     _raw_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_invstd')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None, None, None)
-        edges = fn.next_edges
         # grad_out, input, weight: batch_norm_double_backward(grads, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             grad_out = fn.saved_grad_out
@@ -123,11 +121,10 @@ class NativeLayerNormBackward0(Node):
     _saved_fields = ('input', 'normalized_shape', 'weight', 'bias', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'bias', 'result1', 'result2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        edges = fn.next_edges
         # input, weight, bias: native_layer_norm_backward(grad, input, normalized_shape, result1, result2, weight, bias, grad_input_mask) if grad is not None else (None, None, None)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             input = fn.saved_input
@@ -163,10 +160,9 @@ class NativeLayerNormBackwardBackward0(Node):
     _saved_fields = ('grad_out', 'input', 'normalized_shape', 'mean', 'rstd', 'weight')
     _raw_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None, None, None, None)
-        edges = fn.next_edges
         # grad_out, input, weight: layer_norm_double_backward(grads, grad_out, input, weight, mean, rstd, normalized_shape, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[4] is not NO_EDGE:
             grad_out = fn.saved_grad_out
@@ -217,10 +213,9 @@ class NativeGroupNormBackward0(Node):
     _saved_fields = ('input', 'weight', 'N', 'C', 'HxW', 'group', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'result1', 'result2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None)
-        edges = fn.next_edges
         # input, weight, bias: group_norm_backward(grads, input, result1, result2, weight, N, C, HxW, group, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             input = fn.saved_input
@@ -256,10 +251,9 @@ class NativeGroupNormBackwardBackward0(Node):
     _saved_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight', 'N', 'C', 'HxW', 'group')
     _raw_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None, None, None)
-        edges = fn.next_edges
         # grad_out, input, weight: group_norm_double_backward(grads, grad_out, input, weight, mean, rstd, N, C, HxW, group, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[4] is not NO_EDGE:
             grad_out = fn.saved_grad_out

@@ -23,11 +23,10 @@ class MaxPool2DWithIndicesBackward0(Node):
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'dilation', 'ceil_mode', 'result1')
     _raw_fields = ('self', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: max_pool2d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -57,11 +56,10 @@ class MaxPool2DWithIndicesBackwardBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: gather_spatial(grad, indices, 2)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -91,11 +89,10 @@ class AvgPool2DBackward0(Node):
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: avg_pool2d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -122,11 +119,10 @@ class AvgPool2DBackwardBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: avg_pool2d(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         if edges[0] is not NO_EDGE:
             kernel_size = fn.saved_kernel_size
@@ -156,11 +152,10 @@ class AdaptiveAvgPool2DBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _adaptive_avg_pool2d_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -181,11 +176,10 @@ class AdaptiveAvgPool2DBackwardBackward0(Node):
     __slots__ = ('saved_grad_output_sym_sizes', 'saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
     _saved_fields = ('grad_output_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: _adaptive_avg_pool2d(grad, grad_output.shape[-2:])
         if edges[0] is not NO_EDGE:
             grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
@@ -210,11 +204,10 @@ class AdaptiveMaxPool2DBackward0(Node):
     _saved_fields = ('self', 'result1')
     _raw_fields = ('self', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: adaptive_max_pool2d_backward(grad, self, result1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -239,11 +232,10 @@ class AdaptiveMaxPool2DBackwardBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: gather_spatial(grad, indices, 2)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -273,11 +265,10 @@ class MaxUnpool2DBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: gather_spatial(grad, indices, 2)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -299,11 +290,10 @@ class MaxPool3DWithIndicesBackward0(Node):
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'dilation', 'ceil_mode', 'result1')
     _raw_fields = ('self', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: max_pool3d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -333,11 +323,10 @@ class MaxPool3DWithIndicesBackwardBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: gather_spatial(grad, indices, 3)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -367,11 +356,10 @@ class AvgPool3DBackward0(Node):
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: avg_pool3d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -398,11 +386,10 @@ class AvgPool3DBackwardBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: avg_pool3d(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         if edges[0] is not NO_EDGE:
             kernel_size = fn.saved_kernel_size
@@ -432,11 +419,10 @@ class AdaptiveAvgPool3DBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: _adaptive_avg_pool3d_backward(grad, self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -457,11 +443,10 @@ class AdaptiveAvgPool3DBackwardBackward0(Node):
     __slots__ = ('saved_grad_output_sym_sizes', 'saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
     _saved_fields = ('grad_output_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: _adaptive_avg_pool3d(grad, grad_output.shape[-3:])
         if edges[0] is not NO_EDGE:
             grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
@@ -486,11 +471,10 @@ class AdaptiveMaxPool3DBackward0(Node):
     _saved_fields = ('self', 'result1')
     _raw_fields = ('self', 'result1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: adaptive_max_pool3d_backward(grad, self, result1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -515,11 +499,10 @@ class AdaptiveMaxPool3DBackwardBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: gather_spatial(grad, indices, 3)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -549,11 +532,10 @@ class MaxUnpool3DBackward0(Node):
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: gather_spatial(grad, indices, 3)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices

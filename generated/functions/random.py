@@ -21,11 +21,10 @@ class BernoulliBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -39,11 +38,10 @@ class BernoulliBackward1(Node):
 
     __slots__ = ('saved_p_sym_sizes', 'saved_p_scalar_type', 'saved_p_device')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -65,11 +63,10 @@ class BernoulliBackward2(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -83,11 +80,10 @@ class BernoulliBackward3(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -101,11 +97,10 @@ class CauchyBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -119,11 +114,10 @@ class ExponentialBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -137,11 +131,10 @@ class GeometricBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -155,11 +148,10 @@ class LogNormalBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -173,11 +165,10 @@ class NormalBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -193,11 +184,10 @@ class NativeDropoutBackward0(Node):
     _saved_fields = ('p', 'result1')
     _raw_fields = ('result1',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # input: native_dropout_backward(grad, result1, dropout_scale(p, train))
         if edges[0] is not NO_EDGE:
             result1 = fn.saved_result1
@@ -221,11 +211,10 @@ class NativeDropoutBackwardBackward0(Node):
     _saved_fields = ('mask', 'scale')
     _raw_fields = ('mask',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: native_dropout_backward(grad, mask, scale)
         if edges[0] is not NO_EDGE:
             mask = fn.saved_mask
@@ -251,11 +240,10 @@ class NormalBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # mean: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_mean = ops.zeros_like(grad)
@@ -269,11 +257,10 @@ class NormalBackward2(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # std: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_std = ops.zeros_like(grad)
@@ -287,11 +274,10 @@ class NormalBackward3(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # mean: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_mean = ops.zeros_like(grad)
@@ -310,11 +296,10 @@ class PoissonBackward0(Node):
 
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(self)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -331,11 +316,10 @@ class RandomBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -349,11 +333,10 @@ class RandomBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -367,11 +350,10 @@ class RandomBackward2(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -385,11 +367,10 @@ class UniformBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -406,11 +387,10 @@ class RreluWithNoiseBackward0(Node):
     _raw_fields = ('self', 'noise')
     _number_fields = ('lower', 'upper')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -439,11 +419,10 @@ class RreluWithNoiseBackward1(Node):
     _raw_fields = ('noise', 'result')
     _number_fields = ('lower', 'upper')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: rrelu_with_noise_backward(grad, result, noise, lower, upper, training, True)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -472,11 +451,10 @@ class RreluWithNoiseBackwardBackward0(Node):
     _raw_fields = ('self', 'noise')
     _number_fields = ('lower', 'upper')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # grad_output: rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self

@@ -23,11 +23,10 @@ class CdistBackward0(Node):
     _saved_fields = ('x1', 'x2', 'p', 'result')
     _raw_fields = ('x1', 'x2', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # x1: cdist_backward(grad, x1, x2, p, result)
         if edges[0] is not NO_EDGE:
             x1 = fn.saved_x1
@@ -71,11 +70,10 @@ class LogcumsumexpBackward0(Node):
     _saved_fields = ('self', 'dim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: logcumsumexp_backward(grad, self, result, dim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -101,11 +99,10 @@ class CumprodBackward0(Node):
     _saved_fields = ('self', 'dim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: cumprod_backward(grad.to(self.scalar_type()), self, dim, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -130,11 +127,10 @@ class CumsumBackward0(Node):
     __slots__ = ('saved_self_scalar_type', 'saved_dim')
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: cumsum_backward(grad.to(self.scalar_type()), dim)
         if edges[0] is not NO_EDGE:
             self_scalar_type = fn.saved_self_scalar_type
@@ -152,11 +148,10 @@ class CummaxBackward0(Node):
     _saved_fields = ('self', 'dim', 'indices')
     _raw_fields = ('self', 'indices')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: cummaxmin_backward(grad, self, indices, dim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -182,11 +177,10 @@ class CumminBackward0(Node):
     _saved_fields = ('self', 'dim', 'indices')
     _raw_fields = ('self', 'indices')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: cummaxmin_backward(grad, self, indices, dim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -213,11 +207,10 @@ class DistBackward0(Node):
     _raw_fields = ('self', 'other', 'result')
     _number_fields = ('p',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: norm_backward(grad, self - other, p, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -261,11 +254,10 @@ class KthvalueBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -290,11 +282,10 @@ class LogsumexpBackward0(Node):
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: logsumexp_backward(grad, self, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -321,11 +312,10 @@ class MaxBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -350,11 +340,10 @@ class MaxBackward1(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: evenly_distribute_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -378,11 +367,10 @@ class MeanBackward0(Node):
     __slots__ = ('saved_self_sym_numel', 'saved_self_sym_sizes')
     _saved_fields = ('self_sym_numel', 'self_sym_sizes')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: (grad / self.sym_numel()).expand(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_numel = fn.saved_self_sym_numel
@@ -399,11 +387,10 @@ class MeanBackward1(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_numel', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self_sym_sizes', 'self_sym_numel', 'dim', 'keepdim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: mean_backward(grad, self.sym_sizes(), dim, self.sym_numel(), keepdim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -423,11 +410,10 @@ class MedianBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: evenly_distribute_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -452,11 +438,10 @@ class NanmedianBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: evenly_distribute_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -481,11 +466,10 @@ class MedianBackward1(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -510,11 +494,10 @@ class NanmedianBackward1(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -539,11 +522,10 @@ class MinBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -568,11 +550,10 @@ class MinBackward1(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: evenly_distribute_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -597,11 +578,10 @@ class AmaxBackward0(Node):
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: amaxmin_backward(grad, self, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -628,11 +608,10 @@ class AminBackward0(Node):
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: amaxmin_backward(grad, self, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -659,10 +638,9 @@ class AminmaxBackward0(Node):
     _saved_fields = ('self', 'dim', 'keepdim', 'min', 'max')
     _raw_fields = ('self', 'min', 'max')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -694,11 +672,10 @@ class ModeBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -724,11 +701,10 @@ class NormBackward0(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('p',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: norm_backward(grad, self, p, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -755,11 +731,10 @@ class NormBackward1(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('p',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: norm_backward(grad, self, p, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -788,11 +763,10 @@ class NormBackward2(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('p',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: norm_backward(grad, self.to(dtype), p, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -820,11 +794,10 @@ class NormBackward3(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('p',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -854,11 +827,10 @@ class LinalgVectorNormBackward0(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('ord',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -887,11 +859,10 @@ class ProdBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: prod_backward(grad, self.to(grad.scalar_type()), result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -916,11 +887,10 @@ class ProdBackward1(Node):
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: prod_backward(grad, self.to(grad.scalar_type()), result, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -948,11 +918,10 @@ class RenormBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('p', 'maxnorm')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: renorm_backward(grad, self, p, dim, maxnorm)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -978,11 +947,10 @@ class StdBackward0(Node):
     _raw_fields = ('self', 'result')
     _number_fields = ('correction',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: std_backward(result, grad, self, dim, correction, keepdim)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1011,10 +979,9 @@ class StdMeanBackward0(Node):
     _raw_fields = ('self', 'result0')
     _number_fields = ('correction',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: std_mean_backward(grads[0], grads[1], self, result0, dim, correction, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1041,11 +1008,10 @@ class SumBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.expand(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1061,11 +1027,10 @@ class SumBackward1(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: sum_backward(grad, self.sym_sizes(), dim, keepdim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1084,11 +1049,10 @@ class NansumBackward0(Node):
     _saved_fields = ('self', 'dim', 'keepdim')
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: nansum_backward(grad.to(self.scalar_type()), self, dim, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1111,11 +1075,10 @@ class TraceBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: trace_backward(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1133,11 +1096,10 @@ class VarBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('correction',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: var_backward(grad, self, dim, correction, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1163,10 +1125,9 @@ class VarMeanBackward0(Node):
     _raw_fields = ('self',)
     _number_fields = ('correction',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: var_mean_backward(grads[0], grads[1], self, dim, correction, keepdim)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1191,11 +1152,10 @@ class ValueSelectingReductionBackwardBackward0(Node):
     _saved_fields = ('dim', 'indices', 'keepdim')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad: gather_with_keepdimed_indices(grad, dim, indices, keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim

@@ -21,11 +21,10 @@ class CloneBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -39,11 +38,10 @@ class CopyBackwards(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: zeros_like(grad)
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.zeros_like(grad)
@@ -62,11 +60,10 @@ class ToCopyBackward0(Node):
 
     __slots__ = ('saved_self_scalar_type',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: to_copy_backward(grad, self.scalar_type())
         if edges[0] is not NO_EDGE:
             self_scalar_type = fn.saved_self_scalar_type
@@ -81,11 +78,10 @@ class AliasBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -100,11 +96,10 @@ class ViewBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.reshape(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -120,11 +115,10 @@ class UnsafeViewBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.reshape(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -140,11 +134,10 @@ class ReshapeAliasBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.reshape(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -159,11 +152,10 @@ class ExpandBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -178,11 +170,10 @@ class PermuteBackward0(Node):
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: permute_backward(grad, dims)
         if edges[0] is not NO_EDGE:
             dims = fn.saved_dims
@@ -198,11 +189,10 @@ class TransposeBackward0(Node):
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.transpose(dim0, dim1)
         if edges[0] is not NO_EDGE:
             dim0 = fn.saved_dim0
@@ -219,11 +209,10 @@ class TransposeBackward1(Node):
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.transpose(dim0, dim1)
         if edges[0] is not NO_EDGE:
             dim0 = fn.saved_dim0
@@ -239,11 +228,10 @@ class TBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.t()
         if edges[0] is not NO_EDGE:
             grad_of_self = grad.t()
@@ -257,11 +245,10 @@ class TBackward1(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.t()
         if edges[0] is not NO_EDGE:
             grad_of_self = grad.t()
@@ -276,11 +263,10 @@ class SqueezeBackward0(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -296,11 +282,10 @@ class SqueezeBackward1(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -317,11 +302,10 @@ class SqueezeBackward2(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -338,11 +322,10 @@ class SqueezeBackward3(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -358,11 +341,10 @@ class SqueezeBackward4(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -379,11 +361,10 @@ class SqueezeBackward5(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -400,11 +381,10 @@ class UnsqueezeBackward0(Node):
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.squeeze(dim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -420,11 +400,10 @@ class UnsqueezeBackward1(Node):
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.squeeze(dim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -440,11 +419,10 @@ class AsStridedBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -465,11 +443,10 @@ class AsStridedBackward1(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -490,11 +467,10 @@ class SelectBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: select_backward(grad, self.sym_sizes(), dim, index)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -512,11 +488,10 @@ class SelectBackwardBackward0(Node):
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_output: grad.select(dim, index)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -533,11 +508,10 @@ class SliceBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -557,11 +531,10 @@ class SliceBackwardBackward0(Node):
     __slots__ = ('saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('dim', 'start', 'end', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_output: slice(grad, dim, start, end, step)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -580,11 +553,10 @@ class NarrowCopyBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_length')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'length')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: narrow_backward(grad, self.sym_sizes(), dim, start, length)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -603,11 +575,10 @@ class DiagonalBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -626,11 +597,10 @@ class DiagonalBackwardBackward0(Node):
     __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_output: grad.diagonal(offset, dim1, dim2)
         if edges[0] is not NO_EDGE:
             offset = fn.saved_offset
@@ -648,11 +618,10 @@ class UnfoldBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -671,11 +640,10 @@ class UnfoldBackwardBackward0(Node):
     __slots__ = ('saved_dim', 'saved_size', 'saved_step')
     _saved_fields = ('dim', 'size', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # grad_in: grad.unfold(dim, size, step)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -693,10 +661,9 @@ class UnbindBackward0(Node):
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: unbind_backward(grads, dim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -712,10 +679,9 @@ class SplitBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_backward(grads, self.sym_sizes(), split_size, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -733,10 +699,9 @@ class UnsafeSplitBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_backward(grads, self.sym_sizes(), split_size, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -754,10 +719,9 @@ class SplitWithSizesBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -775,10 +739,9 @@ class UnsafeSplitWithSizesBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -796,11 +759,10 @@ class SelectScatterBackward0(Node):
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: select_scatter(grad, zeros_like(src), dim, index)
         if edges[0] is not NO_EDGE:
             src_sym_sizes = fn.saved_src_sym_sizes
@@ -827,11 +789,10 @@ class SliceScatterBackward0(Node):
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('dim', 'start', 'end', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: slice_scatter(grad, zeros_like(src), dim, start, end, step)
         if edges[0] is not NO_EDGE:
             src_sym_sizes = fn.saved_src_sym_sizes
@@ -862,11 +823,10 @@ class DiagonalScatterBackward0(Node):
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: diagonal_scatter(grad, zeros_like(src), offset, dim1, dim2)
         if edges[0] is not NO_EDGE:
             src_sym_sizes = fn.saved_src_sym_sizes
@@ -895,11 +855,10 @@ class AsStridedScatterBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: as_strided_scatter_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -931,11 +890,10 @@ class CatBackward0(Node):
     __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
-            return (None,) * len(fn.next_edges)
-        edges = fn.next_edges
+            return (None,) * len(edges)
         tensors_size_ = fn.saved_tensors_size_
         # tensors: cat_backward(grad, [t.shape for t in tensors], [t.dtype for t in tensors], dim)
         if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
@@ -954,11 +912,10 @@ class StackBackward0(Node):
     __slots__ = ('saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
-            return (None,) * len(fn.next_edges)
-        edges = fn.next_edges
+            return (None,) * len(edges)
         tensors_size_ = fn.saved_tensors_size_
         # tensors: stack_backward(grad, dim, [t.dtype for t in tensors])
         if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
@@ -975,11 +932,10 @@ class BlockDiagBackward0(Node):
 
     __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
-            return (None,) * len(fn.next_edges)
-        edges = fn.next_edges
+            return (None,) * len(edges)
         tensors_size_ = fn.saved_tensors_size_
         # tensors: block_diag_backward(grad, [t.shape for t in tensors], [t.dtype for t in tensors])
         if any([e is not NO_EDGE for e in edges[0:0 + tensors_size_]]):
@@ -997,11 +953,10 @@ class RepeatBackward0(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_repeats')
     _saved_fields = ('self_sym_sizes', 'repeats')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: repeat_backward(grad, repeats, self.sym_sizes())
         if edges[0] is not NO_EDGE:
             repeats = fn.saved_repeats
@@ -1018,11 +973,10 @@ class RollBackward0(Node):
     __slots__ = ('saved_shifts', 'saved_dims')
     _saved_fields = ('shifts', 'dims')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: roll_backward(grad, shifts, dims)
         if edges[0] is not NO_EDGE:
             shifts = fn.saved_shifts
@@ -1039,11 +993,10 @@ class FlipBackward0(Node):
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.flip(dims)
         if edges[0] is not NO_EDGE:
             dims = fn.saved_dims
@@ -1059,11 +1012,10 @@ class Rot90Backward0(Node):
     __slots__ = ('saved_k', 'saved_dims')
     _saved_fields = ('k', 'dims')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.rot90(-k, dims)
         if edges[0] is not NO_EDGE:
             k = fn.saved_k
@@ -1080,11 +1032,10 @@ class TrilBackward0(Node):
     __slots__ = ('saved_diagonal',)
     _saved_fields = ('diagonal',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.tril(diagonal)
         if edges[0] is not NO_EDGE:
             diagonal = fn.saved_diagonal
@@ -1100,11 +1051,10 @@ class TriuBackward0(Node):
     __slots__ = ('saved_diagonal',)
     _saved_fields = ('diagonal',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.triu(diagonal)
         if edges[0] is not NO_EDGE:
             diagonal = fn.saved_diagonal
@@ -1120,11 +1070,10 @@ class DiagEmbedBackward0(Node):
     __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.diagonal(offset, dim1, dim2)
         if edges[0] is not NO_EDGE:
             offset = fn.saved_offset
@@ -1142,11 +1091,10 @@ class ConstantPadNdBackward0(Node):
     __slots__ = ('saved_pad',)
     _saved_fields = ('pad',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: constant_pad_nd(grad, [-n for n in pad])
         if edges[0] is not NO_EDGE:
             pad = fn.saved_pad
@@ -1162,11 +1110,10 @@ class PixelShuffleBackward0(Node):
     __slots__ = ('saved_upscale_factor',)
     _saved_fields = ('upscale_factor',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: pixel_unshuffle(grad, upscale_factor)
         if edges[0] is not NO_EDGE:
             upscale_factor = fn.saved_upscale_factor
@@ -1182,11 +1129,10 @@ class PixelUnshuffleBackward0(Node):
     __slots__ = ('saved_downscale_factor',)
     _saved_fields = ('downscale_factor',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: pixel_shuffle(grad, downscale_factor)
         if edges[0] is not NO_EDGE:
             downscale_factor = fn.saved_downscale_factor
@@ -1202,11 +1148,10 @@ class ChannelShuffleBackward0(Node):
     __slots__ = ('saved_groups',)
     _saved_fields = ('groups',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: channel_shuffle(grad, grad.size(1) // groups)
         if edges[0] is not NO_EDGE:
             groups = fn.saved_groups
@@ -1221,11 +1166,10 @@ class AliasBackward0_copy(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -1240,11 +1184,10 @@ class ViewBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.reshape(self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1259,11 +1202,10 @@ class ExpandBackward0_copy(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -1278,11 +1220,10 @@ class PermuteBackward0_copy(Node):
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: permute_backward(grad, dims)
         if edges[0] is not NO_EDGE:
             dims = fn.saved_dims
@@ -1298,11 +1239,10 @@ class TransposeBackward0_copy(Node):
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.transpose(dim0, dim1)
         if edges[0] is not NO_EDGE:
             dim0 = fn.saved_dim0
@@ -1318,11 +1258,10 @@ class TBackward0_copy(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.t()
         if edges[0] is not NO_EDGE:
             grad_of_self = grad.t()
@@ -1337,11 +1276,10 @@ class SqueezeBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1357,11 +1295,10 @@ class SqueezeBackward1_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1378,11 +1315,10 @@ class SqueezeBackward2_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1399,11 +1335,10 @@ class UnsqueezeBackward0_copy(Node):
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad.squeeze(dim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -1419,11 +1354,10 @@ class AsStridedBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1444,11 +1378,10 @@ class SelectBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: select_backward(grad, self.sym_sizes(), dim, index)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1466,11 +1399,10 @@ class SliceBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1490,11 +1422,10 @@ class DiagonalBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1513,11 +1444,10 @@ class UnfoldBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1536,10 +1466,9 @@ class UnbindBackward0_copy(Node):
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: unbind_backward(grads, dim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -1555,10 +1484,9 @@ class SplitBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_backward(grads, self.sym_sizes(), split_size, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
@@ -1576,10 +1504,9 @@ class SplitWithSizesBackward0_copy(Node):
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None,)
-        edges = fn.next_edges
         # self: split_with_sizes_backward(grads, self.sym_sizes(), split_sizes, dim)
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes

@@ -22,11 +22,10 @@ class SortBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -50,11 +49,10 @@ class SortBackward1(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -78,11 +76,10 @@ class TopkBackward0(Node):
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
@@ -104,11 +101,10 @@ class UniqueBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("_unique")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of '_unique' is not implemented. _unique")
@@ -122,11 +118,10 @@ class UniqueDimBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("unique_dim")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'unique_dim' is not implemented. unique_dim")
@@ -140,11 +135,10 @@ class UniqueConsecutiveBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("unique_consecutive")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'unique_consecutive' is not implemented. unique_consecutive")
@@ -158,11 +152,10 @@ class UniqueDimConsecutiveBackward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("unique_dim_consecutive")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'unique_dim_consecutive' is not implemented. unique_dim_consecutive")
@@ -176,11 +169,10 @@ class Unique2Backward0(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("_unique2")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of '_unique2' is not implemented. _unique2")

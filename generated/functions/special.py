@@ -23,11 +23,10 @@ class I0Backward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * special_i1(self)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -49,11 +48,10 @@ class SpecialI0EBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * (special_i1e(self) - self.sgn() * result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -78,11 +76,10 @@ class SpecialI1Backward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: i1_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -107,11 +104,10 @@ class SpecialI1EBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: i1e_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -136,11 +132,10 @@ class IgammaBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: not_implemented("igamma: input")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'igamma' is not implemented. igamma: input")
@@ -170,11 +165,10 @@ class IgammacBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: not_implemented("igammac: input")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'igammac' is not implemented. igammac: input")
@@ -204,11 +198,10 @@ class SpecialEntrBackward0(Node):
     _saved_fields = ('self',)
     _raw_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: -grad * (1 + self.log())
@@ -235,11 +228,10 @@ class SpecialErfcxBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: (2 * self * result - 1.1283791670955126) * grad
@@ -269,11 +261,10 @@ class SpecialNdtriBackward0(Node):
     _saved_fields = ('result',)
     _raw_fields = ('result',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: grad * 2.5066282746310002 * (result * result / 2).exp()
@@ -300,11 +291,10 @@ class SpecialLogNdtrBackward0(Node):
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: grad * log_ndtr_slope(self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -329,11 +319,10 @@ class SpecialXlog1PyBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # self: xlog1py_self_backward(grad, self, other)
@@ -375,11 +364,10 @@ class SpecialXlog1PyBackward1(Node):
     _raw_fields = ('other',)
     _number_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
         # other: grad * self / (other + 1)
@@ -408,11 +396,10 @@ class SpecialXlog1PyBackward2(Node):
     _raw_fields = ('self',)
     _number_fields = ('other',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: xlog1py_self_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -435,11 +422,10 @@ class SpecialZetaBackward0(Node):
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        edges = fn.next_edges
         # self: not_implemented("zeta")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'special_zeta' is not implemented. zeta")
@@ -470,11 +456,10 @@ class SpecialZetaBackward1(Node):
     _raw_fields = ('other',)
     _number_fields = ('self',)
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # other: grad * -self * special_zeta(self + 1, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -495,11 +480,10 @@ class SpecialZetaBackward2(Node):
 
     __slots__ = ()
 
-    def apply(fn, grads):
+    def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        edges = fn.next_edges
         # self: not_implemented("zeta")
         if edges[0] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'self' of 'special_zeta.other_scalar' is not implemented. zeta")

@@ -126,13 +126,13 @@ def note_write(counter) -> None:
         del counter[1]
 
 
-def apply_watched(node, grads):
+def apply_watched(node, grads, edges):
     """Run a node and look for NaNs in what it returns.
 
     Raises:
         RuntimeError: if there are, unless anomaly mode was entered with check_nan=False.
     """
-    outputs = node.apply(grads)
+    outputs = node.apply(grads, edges)
     if _mode["check_nan"]:
         for i, grad in enumerate(outputs):
             if grad is not None and _has_nan(getattr(grad, "_array", None)):

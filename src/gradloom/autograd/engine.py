@@ -21,7 +21,7 @@ import numpy as np
 from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from . import hooks as hook_calls
-from .node import GraphRoot, Node
+from .node import NO_EDGE, GraphRoot, Node
 from .validate import validate_gradient
 
 _task_id = count().__next__
@@ -63,6 +63,14 @@ class Plan:
     def wants(self, node) -> bool:
         """Whether the node runs or a gradient that arrives there is kept."""
         return node in self.needed or node in self.captures
+
+    def wanted(self, edges: tuple) -> tuple:
+        """The next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
+        needed, captures = self.needed, self.captures
+        for node, _ in edges:
+            if node is not None and node not in needed and node not in captures:
+                return tuple([e if e[0] in needed or e[0] in captures else NO_EDGE for e in edges])
+        return edges
 
     def capture(self, node, grads):
         for nr, position in self.captures[node]:
@@ -184,12 +192,15 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 hook_calls.on_tensors(node.hooks, grads)
             plan.capture(node, grads)
         if plan is None or node in plan.needed:
-            outputs = node.apply(grads) if node.hooks is None and not watched else hook_calls.run(node, grads)
+            edges = node.next_edges
+            wanted = edges if plan is None else plan.wanted(edges)
+            outputs = (node.apply(grads, wanted) if node.hooks is None and not watched else
+                       hook_calls.run(node, grads, wanted))
             if not keep_graph:
                 release = node.release_variables
                 if release is not None:
                     release()
-            for (following, nr), grad in zip(node.next_edges, outputs):  # noqa: B905 (`strict` costs as much again)
+            for (following, nr), grad in zip(edges, outputs):  # noqa: B905 (`strict` costs as much again)
                 if following is None:
                     continue
                 metadata = following.input_metadata
@@ -198,7 +209,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                     at = nr + nr
                     if array.shape != metadata[at] or array.dtype is not metadata[at + 1]:
                         grad = validate_gradient(grad, metadata[at], metadata[at + 1], node,
-                                                 node.next_edges.index((following, nr)))
+                                                 edges.index((following, nr)))
                         array = grad._array
                 entry = pending[following]
                 held = None if entry is None else entry[1]

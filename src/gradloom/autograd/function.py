@@ -115,7 +115,7 @@ class BackwardCFunction(FunctionCtx, Node):
     def __getattr__(self, name):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def apply(self, grads):
+    def apply(self, grads, edges):
         function = self._function
         backward, vjp = function.backward, function.vjp
         if backward is not Function.backward and vjp is not Function.vjp:

@@ -34,8 +34,11 @@ def on_tensors(hooks, grads: list) -> None:
             keep(grads[nr])
 
 
-def run(node, grads: list) -> tuple:
+def run(node, grads: list, edges: tuple) -> tuple:
     """Run a node that has hooks, or that anomaly mode watches.
+
+    Args:
+        edges: the node's next edges, those with NO_EDGE replaced whose gradients are not wanted.
 
     Returns:
         The gradients that go on to the next nodes.
@@ -48,9 +51,9 @@ def run(node, grads: list) -> tuple:
     given = tuple(grads) if hooks is not None and hooks.post else None  # a node may take gradients out of the list
     if state.flags & ANOMALY:
         from .anomaly_mode import apply_watched
-        outputs = apply_watched(node, grads)
+        outputs = apply_watched(node, grads, edges)
     else:
-        outputs = node.apply(grads)
+        outputs = node.apply(grads, edges)
     if hooks is not None and hooks.post:
         outputs = after(hooks, validated(node, outputs), tuple(grads) if given is None else given)
     return outputs

@@ -9,9 +9,10 @@ call would cost as much as the operator. Every node has
     input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must look like
     hooks            None, or a NodeHooks; also holds what is rarely there (the `metadata` dict, the anomaly trace)
 
-`apply(grads)` takes the list of gradients of its outputs (None where undefined) and returns a tuple with one gradient
-per next edge. Chains of a million nodes are freed without deep recursion: CPython's trashcan unwinds containers and
-instances with slots alike.
+`apply(grads, edges)` takes the list of gradients of its outputs (None where undefined) and returns a tuple with one
+gradient per next edge. `edges` are the next edges, with NO_EDGE in place of those whose gradients this pass does not
+want: no formula computes what is not asked for. Chains of a million nodes are freed without deep recursion: CPython's
+trashcan unwinds containers and instances with slots alike.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Node:
                and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]
 
-    def apply(self, grads: Any) -> Any:
+    def apply(self, grads: Any, edges: Any) -> Any:
         raise NotImplementedError(f"{self.name()} has no apply()")
 
     # A method that drops saved tensors, called after a backward pass without retain_graph, of nodes that have some.
@@ -169,7 +170,7 @@ class Node:
         for i, grad in enumerate(grads):
             if grad is not None and not isinstance(grad, _operators.Tensor):
                 raise TypeError(f"argument {i} is not a Variable: expected a Tensor or None, got {type(grad).__name__}")
-        out = self.apply(list(grads))
+        out = self.apply(list(grads), self.next_edges)
         return out[0] if len(out) == 1 else tuple(out)
 
     def __repr__(self) -> str:
@@ -258,7 +259,7 @@ class GraphRoot(Node):
         self.input_metadata = ()
         self.hooks = None
 
-    def apply(self, grads: Any) -> Any:
+    def apply(self, grads: Any, edges: Any) -> Any:
         return self.grads
 
 
@@ -278,7 +279,7 @@ class AccumulateGrad(Node):
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
-    def apply(self, grads: Any) -> Any:
+    def apply(self, grads: Any, edges: Any) -> Any:
         variable = self.variable
         grad = grads[0]
         if variable._edge is NO_EDGE:  # detached since
@@ -411,7 +412,7 @@ class Error(Node):
         self.input_metadata = ()
         self.hooks = None
 
-    def apply(self, grads: Any) -> None:
+    def apply(self, grads: Any, edges: Any) -> None:
         raise RuntimeError(self.message)
 
 
@@ -427,5 +428,5 @@ class UndefinedGrad(Node):
 
     __slots__ = ()
 
-    def apply(self, grads: Any) -> Any:
-        return tuple([None] * len(self.next_edges))
+    def apply(self, grads: Any, edges: Any) -> Any:
+        return (None,) * len(edges)

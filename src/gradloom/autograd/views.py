@@ -286,15 +286,17 @@ class CopySlices(Node):
         self.input_metadata = (array.shape, array.dtype)
         self.hooks = None
 
-    def apply(self, grads):
+    def apply(self, grads, edges):
         grad = grads[0]
         if grad is None:
-            return (None,) * len(self.next_edges)
+            return (None,) * len(edges)
         shape, strides, offset = self.geometry
         out = _like_base(grad, *self.base_layout)
         region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
-        inner = self.fn.apply([_operators.clone(region)])
-        first = inner[0] if self.next_edges[0][0] is not None else None
+        base_edge = edges[0]
+        inner = self.fn.apply([_operators.clone(region)],
+                              (NO_EDGE if base_edge is NO_EDGE else self.fn.next_edges[0], *edges[1:]))
+        first = inner[0] if base_edge[0] is not None else None
         if first is not None:
             if first._array.shape != shape or first._array.dtype != region._array.dtype:
                 from .validate import validate_gradient
@@ -302,7 +304,7 @@ class CopySlices(Node):
             _operators.copy_(region, first)
         else:
             _operators.zero_(region)
-        return (out if self.next_edges[0][0] is not None else None, *inner[1:])
+        return (out if base_edge[0] is not None else None, *inner[1:])
 
     def release_variables(self):
         if self.fn.release_variables is not None:
