@@ -72,6 +72,7 @@ NATIVE_KEYS = {
     "method": "write `variants: method`",
     "promotion": "write `type_promotion:`",
     "dtype": "write `type_promotion:`",
+    "amp": "write `autocast:`",
     **dict.fromkeys(
         ("impl", "implementation", "compute", "expression", "expr", "forward", "cpu", "CPU"),
         "`kernel:` says what computes the operator",
@@ -115,7 +116,8 @@ _DERIVATIVE_HINTS = {
     ),
     **dict.fromkeys(("func", "schema"), "in this file the schema is `name:`"),
     **dict.fromkeys(
-        ("kernel", "variants", "autogen", "tags", "python_module", "composite", "family", "type_promotion", "domain"),
+        ("kernel", "variants", "autogen", "tags", "python_module", "composite", "family", "type_promotion", "domain",
+         "autocast"),
         "it belongs to the entry in native_functions.yaml",
     ),
 }

@@ -47,6 +47,7 @@ class NativeFunction:
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
+    autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
     on_real         'self' if it gives a real tensor back as it is; else None
     top_level       whether an operator of a package is a function of gradloom's, too
     """
@@ -66,6 +67,7 @@ class NativeFunction:
     accepts_number: tuple[str, ...]
     domain: Node | None
     on_real: str | None = None
+    autocast: str | None = None
     top_level: bool = False
 
     @property
@@ -226,6 +228,7 @@ class _Loader:
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
+            autocast=self.autocast(entry, schema),
             top_level=word_of(entry, "top_level") is not None,
         )
 
@@ -257,6 +260,19 @@ class _Loader:
                 )
                 raise word.error(f"`{schema.name}` has no tensor argument `{word.value}`", hint)
         return tuple(w.value for w in words)
+
+    def autocast(self, entry: Entry, schema: FunctionSchema) -> str | None:
+        """What autocast does to the arguments: a rule for operators that take tensors and return new ones."""
+        rule = word_of(entry, "autocast")
+        if rule is None:
+            return None
+        if any(a.is_write for a in schema.arguments):
+            reason, hint = "writes to an argument", "remove it; autocast leaves what is written to as it is"
+        elif not any(a.type.is_tensor_like for a in schema.inputs):
+            reason, hint = "has no tensor argument", "remove it; there is nothing to cast"
+        else:
+            return rule
+        raise entry.keys["autocast"].error(f"`{schema.name}` {reason}, so that `autocast` has no meaning", hint)
 
     def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
         if "method" not in variants:

@@ -42,6 +42,8 @@ TYPE_PROMOTIONS = (
     "none",
 )
 
+AUTOCASTS = ("lower_precision", "fp32", "promote")
+
 KEYS = {
     "func": Key("text", "the schema", required=True),
     "kernel": Key("text", "what computes it: `family.function` or an array expression"),
@@ -57,6 +59,7 @@ KEYS = {
     ),
     "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
+    "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments", AUTOCASTS),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
 }

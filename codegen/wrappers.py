@@ -305,6 +305,11 @@ class Wrapper:
         return self.kind == "functional" and is_factory(self.schema)
 
     @property
+    def autocast(self) -> str | None:
+        """The rule by which autocast casts the arguments; variants write where callers say and keep theirs."""
+        return self.native.autocast if self.kind == "functional" else None
+
+    @property
     def first(self) -> str:
         return self.parameters[0].name
 

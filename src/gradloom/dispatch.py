@@ -12,6 +12,7 @@ reads it once; while it is 0, nothing else is asked.
     SAVED_HOOKS   default pack/unpack hooks are installed for saved tensors
     ANOMALY       anomaly mode: nodes remember where they were made
     INTERCEPT     a mode or a functional transform wants to see every call first
+    AUTOCAST      within autocast for the CPU: operators whose entry has the key `autocast` cast their arguments
     GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
 
 Subclasses are recognised without any flag: only a plain tensor has the slot `_array` filled, so reading it from
@@ -29,6 +30,7 @@ SAVED_HOOKS = 8
 ANOMALY = 16
 INTERCEPT = 32
 GRAD_ASKED = 64
+AUTOCAST = 128
 
 
 class ThreadState(threading.local):

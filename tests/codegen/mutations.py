@@ -111,6 +111,7 @@ KEYS = [
     "type_promotion",
     "promotes",
     "accepts_number",
+    "autocast",
     "domain",
     "name",
     "self",

@@ -199,6 +199,7 @@ def test_defaults(type_, generate):
         "family",
         "type_promotion",
         "promotes",
+        "autocast",
         "composite",
         "variants",
         "domain",
