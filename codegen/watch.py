@@ -2,51 +2,71 @@
 
 Files are looked at a few times a second, by their times and sizes; that needs no package and works on every file
 system. A burst of writes, as an editor or a checkout makes it, is waited out.
+
+Note [What a watch watches]
+The sources of the target are read anew every time. What this process has loaded already is not: the generator's own
+modules, and for a package the gradloom that it stands on. Once one of these is saved, every generation runs in a new
+process, which loads them as they are then, and which may fail without ending the watch.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .errors import SpecError
 from .families import ROOMS
-from .target import FILES, Target, UsageError
+from .target import FILES, PROJECT, Target, UsageError, own
 
 INTERVAL = 0.2  # seconds between two looks, and how long the files must stay as they are before they are read
 
 Stamps = dict[Path, tuple[int, int]]
 
 
-def watch(target: Target, generate: Callable[[], None], interval: float = INTERVAL) -> int:
-    """Call `generate` now and after every change of the sources, until Ctrl-C.
+def watch(find: Callable[[], Target], generate: Callable[[Target], None], afresh: Callable[[], None],
+          interval: float = INTERVAL) -> int:
+    """Generate now and after every change of the sources, until Ctrl-C.
 
     An error in a source is printed, and the next save tried. Returns the exit code.
+
+    Args:
+        find: finds the target; called again when its pyproject.toml was saved.
+        generate: generates it in this process.
+        afresh: generates it in a new one.
+        interval: seconds between two looks.
     """
     try:
-        stamps = sources(target)
-        attempt(generate)
+        target = find()
+        loaded = _stamps(machinery(target))
+        stamps = sources(target) | loaded
+        attempt(generate, target)
         print(f"watching {target.specification}; Ctrl-C ends it", flush=True)
         while True:
             time.sleep(interval)
-            stamps, before = sources(target), stamps
+            stamps, before = _all(target), stamps
             if stamps == before:
                 continue
             while (later := _after(target, interval)) != stamps:
                 stamps = later
             print(f"{', '.join(_changed(before, stamps))} changed", flush=True)
-            attempt(generate)
+            if _stamps(machinery(target)) == loaded:
+                attempt(generate, target)
+                continue
+            attempt(afresh)
+            target, known = _found(find, target), target
+            if target != known:
+                stamps = _all(target)
     except KeyboardInterrupt:
         print()
         return 0
 
 
-def attempt(generate: Callable[[], None]) -> None:
+def attempt(generate: Callable[..., None], *arguments: Target) -> None:
     """Generate; what is wrong is printed instead of raised."""
     try:
-        generate()
+        generate(*arguments)
     except (SpecError, UsageError) as error:
         print(f"{error}\n", file=sys.stderr, flush=True)
     except OSError as error:
@@ -54,12 +74,32 @@ def attempt(generate: Callable[[], None]) -> None:
 
 
 def sources(target: Target) -> Stamps:
-    """The time and size of every file that the generated code depends on."""
+    """The time and size of every file of the target that its generated code depends on."""
     assert target.source is not None
-    paths = [target.path(name) for name in FILES]
-    paths += [path for room in ROOMS for path in (target.source / room).glob("*.py")]
+    paths = [target.path(name) for name in FILES] + _rooms(target.source)
     if target.is_own:
-        paths += (Path(__file__).parent / "templates").glob("*.jinja")
+        paths += target.source.glob("*.py")  # the stubs leave out what these declare by hand
+    return _stamps(paths)
+
+
+def machinery(target: Target) -> list[Path]:
+    """The files that generation depends on, and that a process reads once."""
+    generator = Path(__file__).parent
+    paths = [p for kind in ("*.py", "*.yaml", "*.jinja") for p in generator.rglob(kind)]
+    if not target.is_own:
+        assert target.source is not None
+        below = own()
+        assert below.source is not None
+        paths += [below.path(name) for name in FILES] + _rooms(below.source)
+        paths += [folder / PROJECT for folder in target.source.parents if (folder / PROJECT).is_file()][:1]
+    return paths
+
+
+def _rooms(folder: Path) -> list[Path]:
+    return [path for room in ROOMS for path in (folder / room).glob("*.py")]
+
+
+def _stamps(paths: Iterable[Path]) -> Stamps:
     found = {}
     for path in paths:
         try:
@@ -70,9 +110,21 @@ def sources(target: Target) -> Stamps:
     return found
 
 
+def _all(target: Target) -> Stamps:
+    return sources(target) | _stamps(machinery(target))
+
+
 def _after(target: Target, interval: float) -> Stamps:
     time.sleep(interval)
-    return sources(target)
+    return _all(target)
+
+
+def _found(find: Callable[[], Target], target: Target) -> Target:
+    """The target as it is now; the old one while its project file is wrong, which the generation has said."""
+    try:
+        return find()
+    except UsageError:
+        return target
 
 
 def _changed(before: Stamps, after: Stamps) -> list[str]:

@@ -1,0 +1,113 @@
+"""`gradloom generate --watch` in a checkout: whatever generation depends on is watched, the generator included."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gradloom.codegen import watch
+from gradloom.codegen.target import own
+
+ROOT = Path(__file__).parents[2]
+FILES = ("native_functions.yaml", "derivatives.yaml")
+FOLDERS = ("src", "codegen", "generated")
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the checkout, and the environment in which it is what Python imports."""
+    top = tmp_path / "checkout"
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, top / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in FILES:
+        shutil.copy(ROOT / name, top / name)
+    path = tmp_path / "path" / "gradloom"
+    path.mkdir(parents=True)
+    for file in (top / "src" / "gradloom").iterdir():
+        (path / file.name).symlink_to(file)
+    for name in ("codegen", "generated"):
+        (path / name).symlink_to(top / name)
+    return top, os.environ | {"PYTHONPATH": str(path.parent)}
+
+
+def test_everything_that_generation_reads_is_watched():
+    """Every file of the checkout that is opened while code is generated, noted by Python itself."""
+    code = """
+import sys
+opened = set()
+sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
+from gradloom.codegen.checkout import rendered
+from gradloom.codegen.target import own
+rendered(own())
+import gradloom
+opened |= {m.__file__ for name, m in sys.modules.items() if name.startswith("gradloom.codegen")}
+print(*sorted(opened), sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    opened = {Path(name).resolve() for name in done.stdout.splitlines() if name.startswith("/")}
+    target = own(ROOT)
+    watched = {p.resolve() for p in (*watch.sources(target), *watch.machinery(target))}
+    mine = {p for p in opened if p.is_file() and p.is_relative_to(ROOT) and p.suffix in (".py", ".yaml", ".jinja")
+            and not p.is_relative_to(ROOT / ".venv")}
+    # `import gradloom.codegen` imports gradloom first, whose modules say nothing to the generator.
+    mine = {p for p in mine if not p.is_relative_to(ROOT / "generated") and (
+        not p.is_relative_to(ROOT / "src" / "gradloom") or p.parent.name in ("kernels", "formulas", "composite"))}
+    assert len(mine) > 150 and ROOT / "codegen" / "notation.yaml" in mine
+    assert mine - watched == set()
+
+
+@pytest.mark.slow
+def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_path):
+    top, environment = checkout
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "gradloom.codegen", "generate", "--watch", "--root", str(top)]
+    with open(log, "w") as file:
+        watching = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
+    try:
+        said = Log(log, watching)
+        said.wait_for("watching")
+        header = top / "codegen/templates/macros.jinja"
+        text = header.read_text()
+        header.write_text(text.replace("{{ what", "Anew: {{ what", 1))
+        said.wait_for("macros.jinja changed", "generated 42 files", "changed")
+        assert "Anew: " in (top / "generated/namespaces.py").read_text()
+
+        module = top / "codegen" / "render.py"
+        sound = module.read_text()
+        module.write_text(sound + "\ndef broken(:\n")
+        said.wait_for("render.py changed", "SyntaxError")
+        module.write_text(sound.replace('"The generated library."', '"The library."'))
+        said.wait_for("render.py changed", "1 changed")
+        assert "Anew: The library." in (top / "generated/__init__.py").read_text()
+
+        helper = top / "src/gradloom/formulas/special.py"
+        helper.write_text(helper.read_text() + "\n\ndef unused_helper(x):\n    return x\n")
+        said.wait_for("special.py changed", "0 changed")
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(20) == 0
+    finally:
+        watching.kill()
+        watching.wait()
+
+
+class Log:
+    """What a process has printed, read on from where one has come to."""
+
+    def __init__(self, path, process):
+        self.path, self.process, self.seen = path, process, 0
+
+    def wait_for(self, *texts, seconds=90):
+        end = time.monotonic() + seconds
+        for text in texts:
+            while (at := self.path.read_text().find(text, self.seen)) < 0:
+                assert time.monotonic() < end and self.process.poll() is None, f"no {text!r} in {self.path.read_text()}"
+                time.sleep(0.05)
+            self.seen = at + len(text)
