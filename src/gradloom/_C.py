@@ -7,7 +7,7 @@ from .autograd.grad_mode import is_multithreading_enabled as _is_multithreading_
 from .autograd.node import Node
 from .dispatch import state
 
-__all__ = ["_current_autograd_node", "_current_graph_task_id", "_is_multithreading_enabled",
+__all__ = ["_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id", "_is_multithreading_enabled",
            "_will_engine_execute_node"]
 
 
@@ -35,3 +35,14 @@ def _will_engine_execute_node(node: Node) -> bool:
     if state.graph_task is None:
         raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
     return engine.will_run(node)
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """The nodes that the backward pass of this thread runs, in the order in which it runs them.
+
+    Raises:
+        RuntimeError: outside of a backward pass.
+    """
+    if state.graph_task is None:
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    return engine.execution_order(state.graph_task)

@@ -69,6 +69,7 @@ class Tensor(TensorBase):
     _view: Any = None                 # ViewMeta of a view
     _accumulator: Any = None             # weak reference to the leaf's AccumulateGrad
     _grad: Tensor | None = None
+    _grad_dtype: Any = None              # a tuple with the NumPy dtype that `grad` must have, or None for any
     _tangent: Any = None                 # forward-mode tangent
     _post_accumulate_grad_hooks: Any = None
     _wrapped_number: Number | None = None         # the Python number that this tensor was made from, to promote weakly
@@ -369,9 +370,11 @@ class Tensor(TensorBase):
                                 f"{type(value).__name__}")
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
-            if value.dtype is not self.dtype:
+            wanted = self._array.dtype if self._grad_dtype is None else self._grad_dtype[0]
+            if wanted is not None and value._array.dtype != wanted:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
-                                   f"dtype '{self.dtype}'. The gradient must match the tensor's dtype")
+                                   f"grad_dtype '{TYPE_OF[wanted]}'. The gradient must match the tensor's grad_dtype "
+                                   "(its dtype by default): set `grad_dtype` to another dtype, or to None for any")
             if value._array.shape != self._array.shape:
                 raise RuntimeError(f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor "
                                    f"of size '{list(self._array.shape)}'. Please ensure that the gradient and the "
@@ -381,6 +384,24 @@ class Tensor(TensorBase):
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    @property
+    def grad_dtype(self) -> _dtype | None:
+        """The dtype that `grad` has: of this leaf, unless another was set; None where any will do.
+
+        Raises:
+            RuntimeError: for a tensor that is no leaf; when set to another dtype than that of a gradient that is there.
+        """
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        if self._grad_dtype is None:
+            return self.dtype
+        return TYPE_OF[self._grad_dtype[0]] if self._grad_dtype[0] is not None else None
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: _dtype | None) -> None:
+        from .autograd.validate import set_grad_dtype
+        set_grad_dtype(self, value)
 
     @property
     def data(self) -> Tensor:

@@ -80,7 +80,8 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
 def output_layout(index: int, output):
     """(shape, NumPy dtype) of an output, a Tensor or a GradientEdge."""
     if isinstance(output, _operators.Tensor):
-        return output._array.shape, output._array.dtype
+        array, of_its_own = output._array, output._grad_dtype
+        return array.shape, array.dtype if of_its_own is None or of_its_own[0] is None else of_its_own[0]
     if not is_edge(output):
         raise AssertionError("Expected output to be a torch.Tensor or a GradientEdge, but element "
                              f"{index} is of type {type(output).__name__}")

@@ -311,6 +311,27 @@ def will_run(node) -> bool:
     return node in task.pending or node is task.root
 
 
+def execution_order(task: GraphTask) -> list[Node]:
+    """The nodes that a backward pass runs or hands out gradients of, from its first to its last, as `_run` takes them.
+
+    Args:
+        task: the pass. That it has begun makes no difference.
+    """
+    left: dict = {}
+    for node in (task.root, *_dependencies(task.root)):
+        for following, _ in node.next_edges if node is not None else ():
+            left[following] = left.get(following, 0) + 1
+    ready, order = [(0, task.root)], []
+    while ready:
+        node = heappop(ready)[1]
+        order.append(node)
+        for following, _ in node.next_edges:
+            left[following] -= 1
+            if following is not None and left[following] == 0:
+                heappush(ready, (-following.sequence_nr, following))
+    return [n for n in order if n.__class__ is not GraphRoot and (task.plan is None or task.plan.wants(n))]
+
+
 def is_checkpoint_valid() -> bool:
     """Whether the passes that this thread is running compute all gradients, rather than those of some inputs."""
     task = state.graph_task

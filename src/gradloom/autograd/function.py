@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     _Result = TypeVar("_Result")
 
-__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable"]
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
+           "once_differentiable"]
 
 
 class FunctionCtx:
@@ -157,7 +158,8 @@ class BackwardCFunction(FunctionCtx, Node):
     def _refuse_complex(self, grad, position: int, edge: int):
         """Operators' formulas may leave it to the engine to take the real part; a user's backward must mean it."""
         following, nr = self.next_edges[edge]
-        if following is not None and following.input_metadata[2 * nr + 1].kind != "c":
+        wanted = following.input_metadata[2 * nr + 1] if following is not None else None
+        if wanted is not None and wanted.kind != "c":
             raise RuntimeError(f"function {self.name()} returned a complex gradient ({grad.dtype}) at position "
                                f"{position + 1}, where the input of forward is real. Return its real part. (Expected "
                                "isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be "
@@ -274,6 +276,19 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
+class NestedIOFunction(Function):
+    """A Function of nested arguments, in the style before static methods. It only exists for code that asks whether
+    something is one: instances cannot be called."""
+
+    def forward_extended(self, *input: Any) -> None:
+        """What a subclass defines in place of forward."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grad_output: Any) -> None:
+        """What a subclass defines in place of backward."""
+        raise NotImplementedError
+
+
 def _bind(forward, args, kwargs, separate: bool) -> tuple:
     """All arguments of a call by position, with the defaults."""
     import inspect
@@ -287,6 +302,10 @@ def _bind(forward, args, kwargs, separate: bool) -> tuple:
 def _needs(is_tensor, edges):
     following = iter(edges)
     return tuple([t and next(following) is not NO_EDGE for t in is_tensor])
+
+
+_SingleLevelFunction = Function    # names that PyTorch has for what is one class here
+_ContextMethodMixin = FunctionCtx
 
 
 def once_differentiable(function: Callable[..., _Result]) -> Callable[..., _Result]:

@@ -147,6 +147,10 @@ class Node:
         """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
         return _register(self.ensure_hooks().post, fn)
 
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Let the hooks in `tensor._backward_hooks` see the gradient of this output of the node."""
+        self.ensure_hooks().tensor_pre[tensor.output_nr] = tensor._backward_hooks
+
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
         return _register(self.ensure_hooks().pre, fn)
@@ -213,7 +217,7 @@ class InputMetadata:
     @property
     def dtype(self) -> Any:
         from ..dtype import TYPE_OF
-        return TYPE_OF[self._numpy_type]
+        return None if self._numpy_type is None else TYPE_OF[self._numpy_type]
 
     @property
     def device(self) -> Any:
@@ -274,7 +278,8 @@ class AccumulateGrad(Node):
         self.variable = variable
         self.next_edges = ()
         self.sequence_nr = _accumulate_nr()
-        self.input_metadata = (array.shape, array.dtype)
+        of_its_own = variable._grad_dtype
+        self.input_metadata = (array.shape, array.dtype if of_its_own is None else of_its_own[0])
         self.hooks = None
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
@@ -298,7 +303,7 @@ class AccumulateGrad(Node):
                     variable._grad = _operators.add(held, grad)
                 elif state.flags & FORWARD_AD:  # either may have a tangent
                     _operators.add_(held, grad)
-                elif held._array.flags.c_contiguous:
+                elif held._array.flags.c_contiguous and self.input_metadata[1] is not None:
                     np.add(held._array, grad._array, out=held._array)
                     bump_version(held)
                 else:

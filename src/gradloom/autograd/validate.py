@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _operators
-from ..dtype import COMPLEX, TYPE_OF
+from ..dtype import COMPLEX, TYPE_OF, dtype
 
 
 def validate_gradient(grad, shape, numpy_type, node, index):
@@ -16,7 +16,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
     Args:
         grad: Tensor returned by `node` for its input `index`.
         shape: the shape that is expected.
-        numpy_type: the NumPy dtype that is expected.
+        numpy_type: the NumPy dtype that is expected; None where any will do (`grad_dtype`).
 
     Returns:
         A Tensor of that shape and dtype.
@@ -34,7 +34,7 @@ def validate_gradient(grad, shape, numpy_type, node, index):
             raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - got "
                                f"{list(found)} but expected shape compatible with {list(shape)}")
         grad = sum_to(grad, shape)
-    if grad._array.dtype is not numpy_type and grad._array.dtype != numpy_type:
+    if grad._array.dtype is not numpy_type and numpy_type is not None and grad._array.dtype != numpy_type:
         wanted = TYPE_OF[numpy_type]
         if grad.dtype.category == COMPLEX and wanted.category != COMPLEX:
             grad = _operators.real(grad)  # the gradient of a real input that met complex numbers
@@ -58,3 +58,21 @@ def sum_to(tensor, shape):
     )
     out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
     return _operators.reshape(out, tuple(shape)) if leading else out
+
+
+def set_grad_dtype(tensor, value) -> None:
+    """Let the gradients of a leaf be converted to a dtype, or not at all with None; see Tensor.grad_dtype."""
+    if not tensor.is_leaf:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value is not None and not isinstance(value, dtype):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+    held = tensor._grad
+    if value is not None and held is not None and held.dtype is not value:
+        raise RuntimeError(f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
+                           f"'{held.dtype}'. Clear it first (.grad = None)")
+    wanted = None if value is None else value.numpy
+    tensor._grad_dtype = (wanted,)
+    accumulator = tensor._accumulator
+    node = accumulator() if accumulator is not None else None
+    if node is not None:
+        node.input_metadata = (node.input_metadata[0], wanted)
