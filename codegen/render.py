@@ -107,7 +107,8 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
     families = sorted({w.native.family for w in wrappers})
     files = {name: _template("package.py.jinja", what=what, target=target) for name, what in (
         ("__init__.py", "The generated library."), ("functions/__init__.py", "Backward nodes, by family."),
-        ("variable_type/__init__.py", "Wrappers, by family."))}
+        ("variable_type/__init__.py", "Wrappers, by family."),
+        ("redispatch/__init__.py", "Wrappers around kernels that are given, by family."))}
     nodes_of = _nodes_by_family(derivatives, joined, families)
     for family in families:
         mine = [w for w in wrappers if w.native.family == family]
@@ -115,6 +116,7 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
         if nodes:
             files[f"functions/{family}.py"] = _functions(family, nodes, target)
         files[f"variable_type/{family}.py"] = _variable_type(family, mine, target)
+        files[f"redispatch/{family}.py"] = _redispatch(family, mine, target)
     names = public_names(wrappers)
     files["namespaces.py"] = _namespaces(families, wrappers, names, target)
     if package is not None:
@@ -196,6 +198,16 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
     return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
                      composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types,
                      target=target)
+
+
+def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:
+    """Those that make a composite operator are not there: its parts are intercepted."""
+    recorded = [w for w in wrappers if not w.composite]
+    helpers = _by_module(h for w in recorded if w.info is not None for h in w.info.forward_helpers)
+    nodes = sorted({w.node for w in recorded if w.node is not None})
+    results = sorted({w.result_class for w in recorded if w.result_class})
+    return _template("redispatch.py.jinja", family=family, wrappers=recorded, helpers=helpers, nodes=nodes,
+                     results=results, target=target)
 
 
 def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

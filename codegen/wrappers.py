@@ -76,11 +76,16 @@ class Parameter:
     @property
     def read_array(self) -> str:
         return {
-            "tensor": f"{self.name}._array",
-            "optional": f"None if {self.name} is None else {self.name}._array",
-            "list": f"[t._array for t in {self.name}]",
-            "optional_list": f"[None if t is None else t._array for t in {self.name}]",
+            "tensor": f"{self.name}._operand",
+            "optional": f"None if {self.name} is None else {self.name}._operand",
+            "list": f"[t._operand for t in {self.name}]",
+            "optional_list": f"[None if t is None else t._operand for t in {self.name}]",
         }[self.kind]
+
+    @property
+    def read_metadata(self) -> str:
+        """The same for what is only asked for its shape and dtype, which also tensors without values have."""
+        return self.read_array.replace("._operand", "._array")
 
     @property
     def default(self) -> str | None:
@@ -240,6 +245,19 @@ class Wrapper:
     @property
     def call_by_position(self) -> str:
         return ", ".join(p.name for p in self.parameters)
+
+    @property
+    def call_all(self) -> str:
+        """All arguments in the order of the schema, and what a factory takes besides."""
+        return ", ".join([p.name for p in self.parameters] + (["requires_grad"] if self.makes_leaf else []))
+
+    @property
+    def intercepted(self) -> str:
+        """How the call is handed to whoever wants to see it: all arguments, in the order of the schema."""
+        parts = [self.itself, f"({self.call_all}{'' if ',' in self.call_all else ','})"]
+        if self.has_out or self.composite:
+            parts.append("out" if self.has_out else "None")
+        return f"intercept({', '.join(parts + ([self.composite] if self.composite else []))})"
 
     @property
     def call_values(self) -> str:

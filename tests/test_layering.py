@@ -29,7 +29,7 @@ FLOORS = (
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),
     ("gradloom.generated.functions",),
-    ("gradloom.generated.variable_type",),
+    ("gradloom.generated.variable_type", "gradloom.generated.redispatch"),
     ("gradloom.generated", "gradloom.conversions", "gradloom.python_operators", "gradloom._bind"),
 )
 SURFACE = len(FLOORS)

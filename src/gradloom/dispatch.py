@@ -11,12 +11,12 @@ reads it once; while it is 0, nothing else is asked.
     FORWARD_AD    a forward-mode level is open, so inputs may carry tangents
     SAVED_HOOKS   default pack/unpack hooks are installed for saved tensors
     ANOMALY       anomaly mode: nodes remember where they were made
-    INTERCEPT     a mode or a functional transform wants to see every call first
+    INTERCEPT     a mode or a profiler wants to see every call first; see Note [Interception]
     AUTOCAST      within autocast for the CPU: operators whose entry has the key `autocast` cast their arguments
     GRAD_ASKED    inference mode, in which nothing is recorded, and inside it enable_grad: what is_grad_enabled says
 
-Subclasses are recognised without any flag: only a plain tensor has the slot `_array` filled, so reading it from
-anything else (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
+Subclasses that answer calls are recognised without any flag: wrappers read `_operand`, and reading that from anything
+but a plain tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class Tensor(TensorBase):
     _inference = False
     _name: str | None = None
     _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
+    _operand = TensorBase._array          # where wrappers read it; see Note [Interception]
     __array_priority__: int = 1000       # NumPy leaves binary operators to us
     device: _device = CPU
     layout: _layout = strided

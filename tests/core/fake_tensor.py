@@ -9,6 +9,8 @@ from gradloom import overloads
 class FakeTensor:
     """An array; and, as in PyTorch, an integer where one is wanted if it has one integral element."""
 
+    _operand = ()  # kernels may read its values
+
     def __init__(self, array=0.0, requires_grad=False):
         self._array = np.asarray(array)
         self.requires_grad = requires_grad

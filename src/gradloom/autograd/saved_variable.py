@@ -23,6 +23,7 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import GRAD_OFF, SAVED_HOOKS, state
+from ..interception import Metadata, shallow_copy
 from .edge import gradient_edge
 from .node import AccumulateGrad, Node, operator_name
 
@@ -156,7 +157,7 @@ class SavedVariable:
         if not isinstance(found, _operators.Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(found).__name__}")
-        out = _operators.wrap(found._array)
+        out = shallow_copy(found) if found._array.__class__ is Metadata else _operators.wrap(found._array)
         if self.output_nr is not None:
             out._edge = (node, self.output_nr)
         elif self.leaf is not None:
@@ -170,6 +171,27 @@ class SavedVariable:
             from .forward_ad import hold_tangent
             hold_tangent(tensor, self._tangent)
         return tensor
+
+
+class SavedOuter(SavedVariable):
+    """The same for a tensor that may have no values of its own: what is unpacked is of its class."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, tensor, output_nr=None):
+        super().__init__(tensor, output_nr)
+        whole = output_nr is not None and self.unpack_hook is None and tensor._array.__class__ is Metadata
+        self.outer = shallow_copy(tensor) if whole else None
+
+    def unpack(self, node):
+        if self.outer is None or self.unpack_hook is not None:
+            return super().unpack(node)
+        if self.counter[0] != self.version:
+            raise RuntimeError(modified_message(self.array, None, self.output_nr, node, self.counter, self.version,
+                                                self))
+        found = shallow_copy(self.outer)
+        found._vc, found._edge = self.counter, (node, self.output_nr)
+        return self._with_tangent(found)
 
 
 def _sharing(array, counter):
@@ -254,7 +276,7 @@ def saved_outputs(node, output_nr):
     for field in node._saved_fields:
         saved = getattr(node, f"saved_{field}", None)
         for one in saved if isinstance(saved, tuple) else (saved,):
-            if one.__class__ is SavedVariable and one.output_nr == output_nr:
+            if isinstance(one, SavedVariable) and one.output_nr == output_nr:
                 yield one
 
 
@@ -290,7 +312,7 @@ class SavedTensor:
                                "before that, or specify retain_graph=True.")
         if held is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        if held.__class__ is SavedVariable:
+        if isinstance(held, SavedVariable):
             held.register_hooks(pack_hook, unpack_hook)
             return
         outer, state.flags = state.flags, state.flags & ~SAVED_HOOKS
@@ -311,13 +333,13 @@ class SavedTensor:
         held = self._held
         if held is RELEASED or held is None:
             return None
-        return held.data if held.__class__ is SavedVariable else held
+        return held.data if isinstance(held, SavedVariable) else held
 
     @property
     def unpack_hook(self):
         """The unpack hook, if there are hooks."""
         held = self._held
-        return held.unpack_hook if held.__class__ is SavedVariable else None
+        return held.unpack_hook if isinstance(held, SavedVariable) else None
 
     def unpack(self):
         """The saved tensor, with its history; None if it is undefined.

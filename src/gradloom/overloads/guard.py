@@ -5,6 +5,7 @@ See Note [Guarded wrappers] in the package's docstring.
 
 from __future__ import annotations
 
+from ..interception import has_operand, intercept
 from .parser import PLANS, Overloads
 from .plans import Bound, bind
 from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
@@ -22,11 +23,11 @@ class GuardedOverload(Overloads):
     Calling it raises TypeError in PyTorch's words if the signature does not take the arguments.
     """
 
-    __slots__ = ()
+    __slots__ = ("composite",)
 
-    def __init__(self, name: str, entries):
+    def __init__(self, name: str, entries, composite=None):
         super().__init__(name, entries)
-        self.public = entries[0][1]
+        self.public, self.composite = entries[0][1], composite
 
     def __call__(self, /, *args, **kwargs):
         values = [value for value in (*args, *kwargs.values()) if value is not MISSING]
@@ -48,6 +49,8 @@ class GuardedOverload(Overloads):
                 return types.handle_torch_function(self, passed, named)
             from .errors import explain
             raise explain(self, passed, named)
+        if any(isinstance(v, types.Tensor) and not has_operand(v) for v in arguments):
+            return intercept(bound.signature.wrapper, tuple(arguments), out, self.composite)
         if not (bound.rearranged or _converts(bound, values, arguments) or _learns(values)):
             raise TypeError(f"{self.name}(): its guard refuses arguments that its signature accepts: "
                             f"{bound.signature}")

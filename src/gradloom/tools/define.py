@@ -180,7 +180,7 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
     return found
 
 
-_ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "overrides")
+_ORDER = ("__init__", "operators", "functions", "variable_type", "redispatch", "namespaces", "overrides")
 
 
 def _order(name: str) -> tuple[int, int]:
