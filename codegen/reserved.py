@@ -22,24 +22,24 @@ from .text import Text
 
 # What a generated module imports or defines beside its operators.
 MODULE_NAMES = frozenset(
-    """ANOMALY FORWARD_AD GRAD_OFF GuardedOverload INFERENCE MISSING MULTI_OUTPUT NO_EDGE NUMBERS Node REFUSALS
-    RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace check_layout default_float
-    factory_dtype fits gradient_edge make_view mark_inference metadata_of ndarray new next_sequence_nr
-    not_implemented_history not_implemented_write ops own promote promote_numbers promote_to_float
-    rebase_history refusal refuse_tangents remember replace_history require_gradient result_class save save_list
-    set_tangent share_version state tangent_of unpack unpack_list update_tangent wrap wrapped_number
-    write_inplace write_out xp zeros_for zeros_of""".split()
+    """ANOMALY AUTOCAST FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT NO_EDGE
+    NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
+    check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference metadata_of
+    ndarray new next_sequence_nr not_implemented_history not_implemented_write ops own promote promote_numbers
+    promote_to_float rebase_history refusal refuse_tangents remember replace_history require_gradient
+    result_class save save_list set_tangent share_version state tangent_of unpack unpack_list update_tangent
+    wrap wrapped_number write_inplace write_out xp zeros_for zeros_of""".split()
 )
 
 # Local variables and keyword parameters of wrappers and nodes.
 LOCAL_NAMES = frozenset(
-    """changed edge edges error flags flat fn given grad_ grad_input_mask grads nr out records requires_grad results
-    retain_variables written""".split()
+    """call changed edge edges error flags flat fn given grad_ grad_input_mask grads nr out records requires_grad
+    results retain_variables written""".split()
 )
 
 # What they call of Python. An operator may be called so (`any`), where it is in another family than its users.
 PYTHON_NAMES = frozenset(
-    """AttributeError NotImplementedError all any bool builtins complex enumerate float int len object str tuple
+    """AttributeError NotImplementedError all any bool builtins complex enumerate float int len list object str tuple
     zip""".split()
 )
 

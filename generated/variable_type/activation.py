@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -72,6 +73,7 @@ from gradloom.generated.functions.activation import (
     ThresholdBackwardBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 log_sigmoid_forward_result = result_class("log_sigmoid_forward", ("output", "buffer", ))
@@ -87,11 +89,14 @@ def relu(input, *, out=None):
     ReluBackward0, from the entry relu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RELU(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(relu, (input,), out)
     if out is not None:
         return write_out(relu, (input,), out)
     try:
@@ -104,7 +109,6 @@ def relu(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -114,7 +118,7 @@ def relu(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -146,12 +150,14 @@ def relu_(input):
     relu, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RELU_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(relu_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -163,7 +169,7 @@ def relu_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -196,18 +202,21 @@ def relu6(input):
     Made of other operators by composite.activation.relu6, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RELU6(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(relu6, (input,), None, composite_activation.relu6)
     return composite_activation.relu6(input)
 
 
 _RELU6 = GuardedOverload("relu6", ((
     'relu6(Tensor self)',
     relu6,
-),))
+),), composite_activation.relu6)
 
 
 def relu6_(input):
@@ -216,18 +225,21 @@ def relu6_(input):
     Made of other operators by composite.activation.relu6_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RELU6_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(relu6_, (input,), None, composite_activation.relu6_)
     return composite_activation.relu6_(input)
 
 
 _RELU6_ = GuardedOverload("relu6_", ((
     'relu6_(Tensor self)',
     relu6_,
-),))
+),), composite_activation.relu6_)
 
 
 def threshold(input, threshold, value, *, out=None):
@@ -240,13 +252,16 @@ def threshold(input, threshold, value, *, out=None):
     ThresholdBackward0, from the entry threshold of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _THRESHOLD(input, threshold, value, out=out)
     if threshold.__class__ not in NUMBERS or value.__class__ not in NUMBERS:
         return _THRESHOLD(input, threshold, value, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(threshold_wrapper, (input, threshold, value), out)
     if out is not None:
         return write_out(threshold_wrapper, (input, threshold, value), out)
     try:
@@ -259,7 +274,6 @@ def threshold(input, threshold, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -271,7 +285,7 @@ def threshold(input, threshold, value, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_threshold = threshold
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -306,7 +320,7 @@ def threshold_(input, threshold, value):
     threshold, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -314,6 +328,8 @@ def threshold_(input, threshold, value):
     if threshold.__class__ not in NUMBERS or value.__class__ not in NUMBERS:
         return _THRESHOLD_(input, threshold, value)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(threshold_, (input, threshold, value))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -327,7 +343,7 @@ def threshold_(input, threshold, value):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_threshold = threshold
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -371,13 +387,16 @@ def threshold_backward(grad_output, self, threshold):
     ThresholdBackwardBackward0, from the entry threshold_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _THRESHOLD_BACKWARD(grad_output, self, threshold)
     if threshold.__class__ not in NUMBERS:
         return _THRESHOLD_BACKWARD(grad_output, self, threshold)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(threshold_backward, (grad_output, self, threshold))
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
@@ -390,7 +409,6 @@ def threshold_backward(grad_output, self, threshold):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -404,7 +422,7 @@ def threshold_backward(grad_output, self, threshold):
             fn.hooks = None
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
             fn.saved_threshold = threshold
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -440,13 +458,16 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     HardtanhBackward0, from the entry hardtanh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDTANH(input, min_val, max_val, out=out)
     if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
         return _HARDTANH(input, min_val, max_val, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardtanh, (input, min_val, max_val), out)
     if out is not None:
         return write_out(hardtanh, (input, min_val, max_val), out)
     try:
@@ -459,7 +480,6 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -472,7 +492,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_min_val = min_val
             fn.saved_max_val = max_val
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -504,7 +524,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
     hardtanh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -512,6 +532,8 @@ def hardtanh_(input, min_val=-1, max_val=1):
     if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
         return _HARDTANH_(input, min_val, max_val)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardtanh_, (input, min_val, max_val))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -526,7 +548,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
         fn.saved_self = save(ops.clone(input))
         fn.saved_min_val = min_val
         fn.saved_max_val = max_val
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -570,13 +592,16 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
     HardtanhBackwardBackward0, from the entry hardtanh_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _HARDTANH_BACKWARD(grad_output, self, min_val, max_val)
     if min_val.__class__ not in NUMBERS or max_val.__class__ not in NUMBERS:
         return _HARDTANH_BACKWARD(grad_output, self, min_val, max_val)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardtanh_backward, (grad_output, self, min_val, max_val))
     result_ = kernels_activation.hardtanh_backward(grad_output_, self_, min_val, max_val)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -584,7 +609,6 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -599,7 +623,7 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
             fn.saved_min_val = min_val
             fn.saved_max_val = max_val
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -635,13 +659,16 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     EluBackward0, from the entry elu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ELU(input, alpha, scale, input_scale, out=out)
     if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS:
         return _ELU(input, alpha, scale, input_scale, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(elu, (input, alpha, scale, input_scale), out)
     if out is not None:
         return write_out(elu, (input, alpha, scale, input_scale), out)
     try:
@@ -654,7 +681,6 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -668,7 +694,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
             fn.saved_alpha = alpha
             fn.saved_scale = scale
             fn.saved_input_scale = input_scale
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -704,7 +730,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
     EluBackward1, from the entry elu_ of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -712,6 +738,8 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
     if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS:
         return _ELU_(input, alpha, scale, input_scale)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(elu_, (input, alpha, scale, input_scale))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -726,7 +754,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
         fn.saved_alpha = alpha
         fn.saved_scale = scale
         fn.saved_input_scale = input_scale
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -768,13 +796,16 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     EluBackwardBackward0, from the entry elu_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_or_result_ = grad_output._array, self_or_result._array
+        grad_output_, self_or_result_ = grad_output._operand, self_or_result._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result)
     if alpha.__class__ not in NUMBERS or scale.__class__ not in NUMBERS or input_scale.__class__ not in NUMBERS or is_result.__class__ is not bool:
         return _ELU_BACKWARD(grad_output, alpha, scale, input_scale, is_result, self_or_result)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(elu_backward, (grad_output, alpha, scale, input_scale, is_result, self_or_result))
     result_ = kernels_activation.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -782,7 +813,6 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -800,7 +830,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
             fn.saved_input_scale = input_scale
             fn.saved_is_result = is_result
             fn.saved_self_or_result = self_or_result if self_or_result._vc is None and not flags else save(self_or_result)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -838,18 +868,21 @@ def selu(input):
     Made of other operators by composite.activation.selu, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SELU(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(selu, (input,), None, composite_activation.selu)
     return composite_activation.selu(input)
 
 
 _SELU = GuardedOverload("selu", ((
     'selu(Tensor self)',
     selu,
-),))
+),), composite_activation.selu)
 
 
 def selu_(input):
@@ -858,18 +891,21 @@ def selu_(input):
     Made of other operators by composite.activation.selu_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SELU_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(selu_, (input,), None, composite_activation.selu_)
     return composite_activation.selu_(input)
 
 
 _SELU_ = GuardedOverload("selu_", ((
     'selu_(Tensor self)',
     selu_,
-),))
+),), composite_activation.selu_)
 
 
 def celu(input, alpha=1.0, *, out=None):
@@ -882,13 +918,16 @@ def celu(input, alpha=1.0, *, out=None):
     CeluBackward0, from the entry celu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CELU(input, alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _CELU(input, alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(celu, (input, alpha), out)
     if out is not None:
         return write_out(celu, (input, alpha), out)
     try:
@@ -901,7 +940,6 @@ def celu(input, alpha=1.0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -913,7 +951,7 @@ def celu(input, alpha=1.0, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -949,7 +987,7 @@ def celu_(input, alpha=1.0):
     CeluBackward1, from the entry celu_ of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -957,6 +995,8 @@ def celu_(input, alpha=1.0):
     if alpha.__class__ not in NUMBERS:
         return _CELU_(input, alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(celu_, (input, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -969,7 +1009,7 @@ def celu_(input, alpha=1.0):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1010,13 +1050,16 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     LeakyReluBackward0, from the entry leaky_relu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LEAKY_RELU(input, negative_slope, out=out)
     if negative_slope.__class__ not in NUMBERS:
         return _LEAKY_RELU(input, negative_slope, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(leaky_relu, (input, negative_slope), out)
     if out is not None:
         return write_out(leaky_relu, (input, negative_slope), out)
     try:
@@ -1029,7 +1072,6 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1041,7 +1083,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_negative_slope = negative_slope
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1077,7 +1119,7 @@ def leaky_relu_(input, negative_slope=0.01):
     LeakyReluBackward1, from the entry leaky_relu_ of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -1085,6 +1127,8 @@ def leaky_relu_(input, negative_slope=0.01):
     if negative_slope.__class__ not in NUMBERS:
         return _LEAKY_RELU_(input, negative_slope)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(leaky_relu_, (input, negative_slope))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1097,7 +1141,7 @@ def leaky_relu_(input, negative_slope=0.01):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_negative_slope = negative_slope
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1139,13 +1183,16 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     LeakyReluBackwardBackward0, from the entry leaky_relu_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _LEAKY_RELU_BACKWARD(grad_output, self, negative_slope, self_is_result)
     if negative_slope.__class__ not in NUMBERS or self_is_result.__class__ is not bool:
         return _LEAKY_RELU_BACKWARD(grad_output, self, negative_slope, self_is_result)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(leaky_relu_backward, (grad_output, self, negative_slope, self_is_result))
     result_ = kernels_activation.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1153,7 +1200,6 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1168,7 +1214,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
             fn.saved_negative_slope = negative_slope
             fn.saved_self_is_result = self_is_result
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1200,18 +1246,21 @@ def prelu(input, weight):
     Made of other operators by composite.activation.prelu, and differentiable through them.
     """
     try:
-        self_, weight_ = input._array, weight._array
+        self_, weight_ = input._operand, weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _PRELU(input, weight)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(prelu, (input, weight), None, composite_activation.prelu)
     return composite_activation.prelu(input, weight)
 
 
 _PRELU = GuardedOverload("prelu", ((
     'prelu(Tensor self, Tensor weight)',
     prelu,
-),))
+),), composite_activation.prelu)
 
 
 def _prelu_kernel(input, weight):
@@ -1224,11 +1273,14 @@ def _prelu_kernel(input, weight):
     PreluKernelBackward0, from the entry _prelu_kernel of derivatives.yaml.
     """
     try:
-        self_, weight_ = input._array, weight._array
+        self_, weight_ = input._operand, weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __PRELU_KERNEL(input, weight)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_prelu_kernel, (input, weight))
     result_ = kernels_activation.prelu(self_, weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1236,7 +1288,6 @@ def _prelu_kernel(input, weight):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1249,7 +1300,7 @@ def _prelu_kernel(input, weight):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1294,15 +1345,17 @@ def _prelu_kernel_backward(grad_output, self, weight):
     PreluKernelBackwardBackward0, from the entry _prelu_kernel_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, weight_ = grad_output._array, self._array, weight._array
+        grad_output_, self_, weight_ = grad_output._operand, self._operand, weight._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return __PRELU_KERNEL_BACKWARD(grad_output, self, weight)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_prelu_kernel_backward, (grad_output, self, weight))
     result0_, result1_ = kernels_activation.prelu_backward(grad_output_, self_, weight_)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1317,7 +1370,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
             fn.saved_grad_output = grad_output if grad_output._vc is None and not flags else save(grad_output)
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
@@ -1367,11 +1420,14 @@ def hardsigmoid(input, *, out=None):
     HardsigmoidBackward0, from the entry hardsigmoid of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDSIGMOID(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardsigmoid, (input,), out)
     if out is not None:
         return write_out(hardsigmoid, (input,), out)
     try:
@@ -1384,7 +1440,6 @@ def hardsigmoid(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1395,7 +1450,7 @@ def hardsigmoid(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1427,12 +1482,14 @@ def hardsigmoid_(input):
     hardsigmoid, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDSIGMOID_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardsigmoid_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1445,7 +1502,7 @@ def hardsigmoid_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1489,11 +1546,14 @@ def hardsigmoid_backward(grad_output, self):
     HardsigmoidBackwardBackward0, from the entry hardsigmoid_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _HARDSIGMOID_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardsigmoid_backward, (grad_output, self))
     result_ = kernels_activation.hardsigmoid_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1501,7 +1561,6 @@ def hardsigmoid_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1514,7 +1573,7 @@ def hardsigmoid_backward(grad_output, self):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1550,11 +1609,14 @@ def hardswish(input, *, out=None):
     HardswishBackward0, from the entry hardswish of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDSWISH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardswish, (input,), out)
     if out is not None:
         return write_out(hardswish, (input,), out)
     result_ = kernels_activation.hardswish(self_)
@@ -1564,7 +1626,6 @@ def hardswish(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1575,7 +1636,7 @@ def hardswish(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1607,12 +1668,14 @@ def hardswish_(input):
     hardswish, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDSWISH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardswish_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1625,7 +1688,7 @@ def hardswish_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1665,11 +1728,14 @@ def hardswish_backward(grad_output, self):
     HardswishBackwardBackward0, from the entry hardswish_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _HARDSWISH_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardswish_backward, (grad_output, self))
     result_ = kernels_activation.hardswish_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1677,7 +1743,6 @@ def hardswish_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1691,7 +1756,7 @@ def hardswish_backward(grad_output, self):
             fn.hooks = None
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1733,13 +1798,16 @@ def hardshrink(input, lambd=0.5, *, out=None):
     HardshrinkBackward0, from the entry hardshrink of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HARDSHRINK(input, lambd, out=out)
     if lambd.__class__ not in NUMBERS:
         return _HARDSHRINK(input, lambd, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardshrink, (input, lambd), out)
     if out is not None:
         return write_out(hardshrink, (input, lambd), out)
     try:
@@ -1752,7 +1820,6 @@ def hardshrink(input, lambd=0.5, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1764,7 +1831,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_lambd = lambd
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1801,13 +1868,16 @@ def hardshrink_backward(grad_out, self, lambd):
     HardshrinkBackwardBackward0, from the entry hardshrink_backward of derivatives.yaml.
     """
     try:
-        grad_out_, self_ = grad_out._array, self._array
+        grad_out_, self_ = grad_out._operand, self._operand
     except AttributeError:
         grad_out_ = None
     if grad_out_ is None:
         return _HARDSHRINK_BACKWARD(grad_out, self, lambd)
     if lambd.__class__ not in NUMBERS:
         return _HARDSHRINK_BACKWARD(grad_out, self, lambd)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hardshrink_backward, (grad_out, self, lambd))
     result_ = kernels_activation.shrink_backward(grad_out_, self_, lambd)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1815,7 +1885,6 @@ def hardshrink_backward(grad_out, self, lambd):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1829,7 +1898,7 @@ def hardshrink_backward(grad_out, self, lambd):
             fn.hooks = None
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_out else None
             fn.saved_lambd = lambd
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1865,13 +1934,16 @@ def softshrink(input, lambd=0.5, *, out=None):
     SoftshrinkBackward0, from the entry softshrink of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SOFTSHRINK(input, lambd, out=out)
     if lambd.__class__ not in NUMBERS:
         return _SOFTSHRINK(input, lambd, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(softshrink, (input, lambd), out)
     if out is not None:
         return write_out(softshrink, (input, lambd), out)
     try:
@@ -1884,7 +1956,6 @@ def softshrink(input, lambd=0.5, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1896,7 +1967,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_lambd = lambd
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1933,13 +2004,16 @@ def softshrink_backward(grad_output, self, lambd):
     SoftshrinkBackwardBackward0, from the entry softshrink_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SOFTSHRINK_BACKWARD(grad_output, self, lambd)
     if lambd.__class__ not in NUMBERS:
         return _SOFTSHRINK_BACKWARD(grad_output, self, lambd)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(softshrink_backward, (grad_output, self, lambd))
     result_ = kernels_activation.shrink_backward(grad_output_, self_, lambd)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1947,7 +2021,6 @@ def softshrink_backward(grad_output, self, lambd):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1961,7 +2034,7 @@ def softshrink_backward(grad_output, self, lambd):
             fn.hooks = None
             fn.saved_self = (self if self._vc is None and not flags else save(self)) if needs_grad_output else None
             fn.saved_lambd = lambd
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1997,13 +2070,16 @@ def gelu(input, *, approximate='none', out=None):
     GeluBackward0, from the entry gelu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GELU(input, approximate=approximate, out=out)
     if approximate.__class__ is not str:
         return _GELU(input, approximate=approximate, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gelu, (input, approximate), out)
     if out is not None:
         return write_out(gelu, (input,), out, approximate=approximate)
     try:
@@ -2016,7 +2092,6 @@ def gelu(input, *, approximate='none', out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2028,7 +2103,7 @@ def gelu(input, *, approximate='none', out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_approximate = approximate
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2060,7 +2135,7 @@ def gelu_(input, *, approximate='none'):
     gelu, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2068,6 +2143,8 @@ def gelu_(input, *, approximate='none'):
     if approximate.__class__ is not str:
         return _GELU_(input, approximate=approximate)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gelu_, (input, approximate))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2081,7 +2158,7 @@ def gelu_(input, *, approximate='none'):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_approximate = approximate
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2126,13 +2203,16 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     GeluBackwardBackward0, from the entry gelu_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _GELU_BACKWARD(grad_output, self, approximate=approximate)
     if approximate.__class__ is not str:
         return _GELU_BACKWARD(grad_output, self, approximate=approximate)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gelu_backward, (grad_output, self, approximate))
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
@@ -2145,7 +2225,6 @@ def gelu_backward(grad_output, self, *, approximate='none'):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2160,7 +2239,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_approximate = approximate
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2202,11 +2281,14 @@ def silu(input, *, out=None):
     SiluBackward0, from the entry silu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SILU(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(silu, (input,), out)
     if out is not None:
         return write_out(silu, (input,), out)
     try:
@@ -2219,7 +2301,6 @@ def silu(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2230,7 +2311,7 @@ def silu(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2262,12 +2343,14 @@ def silu_(input):
     silu, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SILU_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(silu_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2280,7 +2363,7 @@ def silu_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2324,11 +2407,14 @@ def silu_backward(grad_output, self):
     SiluBackwardBackward0, from the entry silu_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SILU_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(silu_backward, (grad_output, self))
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
@@ -2341,7 +2427,6 @@ def silu_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2355,7 +2440,7 @@ def silu_backward(grad_output, self):
             fn.hooks = None
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2397,11 +2482,14 @@ def mish(input, *, out=None):
     MishBackward0, from the entry mish of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MISH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mish, (input,), out)
     if out is not None:
         return write_out(mish, (input,), out)
     try:
@@ -2414,7 +2502,6 @@ def mish(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2425,7 +2512,7 @@ def mish(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2457,12 +2544,14 @@ def mish_(input):
     mish, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MISH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mish_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2475,7 +2564,7 @@ def mish_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2519,11 +2608,14 @@ def mish_backward(grad_output, self):
     MishBackwardBackward0, from the entry mish_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _MISH_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mish_backward, (grad_output, self))
     result_ = kernels_activation.mish_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2531,7 +2623,6 @@ def mish_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2545,7 +2636,7 @@ def mish_backward(grad_output, self):
             fn.hooks = None
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2587,13 +2678,16 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     SoftplusBackward0, from the entry softplus of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SOFTPLUS(input, beta, threshold, out=out)
     if beta.__class__ not in NUMBERS or threshold.__class__ not in NUMBERS:
         return _SOFTPLUS(input, beta, threshold, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(softplus, (input, beta, threshold), out)
     if out is not None:
         return write_out(softplus, (input, beta, threshold), out)
     try:
@@ -2606,7 +2700,6 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2619,7 +2712,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_beta = beta
             fn.saved_threshold = threshold
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2656,13 +2749,16 @@ def softplus_backward(grad_output, self, beta, threshold):
     SoftplusBackwardBackward0, from the entry softplus_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SOFTPLUS_BACKWARD(grad_output, self, beta, threshold)
     if beta.__class__ not in NUMBERS or threshold.__class__ not in NUMBERS:
         return _SOFTPLUS_BACKWARD(grad_output, self, beta, threshold)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(softplus_backward, (grad_output, self, beta, threshold))
     result_ = kernels_activation.softplus_backward(grad_output_, self_, beta, threshold)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2670,7 +2766,6 @@ def softplus_backward(grad_output, self, beta, threshold):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2686,7 +2781,7 @@ def softplus_backward(grad_output, self, beta, threshold):
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_beta = beta
             fn.saved_threshold = threshold
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2724,11 +2819,14 @@ def log_sigmoid(input, *, out=None):
     Made of other operators by composite.activation.log_sigmoid, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG_SIGMOID(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log_sigmoid, (input,), out, composite_activation.log_sigmoid)
     if out is not None:
         return write_out(log_sigmoid, (input,), out)
     return composite_activation.log_sigmoid(input)
@@ -2737,7 +2835,7 @@ def log_sigmoid(input, *, out=None):
 _LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
     'log_sigmoid(Tensor self, *, Tensor? out=None)',
     log_sigmoid,
-),))
+),), composite_activation.log_sigmoid)
 
 
 def log_sigmoid_forward(input):
@@ -2750,15 +2848,17 @@ def log_sigmoid_forward(input):
     LogSigmoidBackward0, from the entry log_sigmoid_forward of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG_SIGMOID_FORWARD(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log_sigmoid_forward, (input,))
     output_, buffer_ = kernels_activation.log_sigmoid_forward(self_)
     output = None if output_ is None else ops.wrap(output_)
     buffer = None if buffer_ is None else ops.wrap(buffer_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return log_sigmoid_forward_result((output, buffer))
     if not flags & GRAD_OFF:
@@ -2769,7 +2869,7 @@ def log_sigmoid_forward(input):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
@@ -2807,11 +2907,14 @@ def log_sigmoid_backward(grad_output, self, buffer):
     LogSigmoidBackwardBackward0, from the entry log_sigmoid_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, buffer_ = grad_output._array, self._array, buffer._array
+        grad_output_, self_, buffer_ = grad_output._operand, self._operand, buffer._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _LOG_SIGMOID_BACKWARD(grad_output, self, buffer)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log_sigmoid_backward, (grad_output, self, buffer))
     result_ = kernels_activation.log_sigmoid_backward(grad_output_, self_, buffer_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2819,7 +2922,6 @@ def log_sigmoid_backward(grad_output, self, buffer):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2835,7 +2937,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_buffer = (buffer if buffer._vc is None and not flags else save(buffer)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2877,7 +2979,13 @@ def glu(input, dim, *, out=None):
 
     GluBackward0, from the entry glu of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(glu, (input, dim), out)
     if out is not None:
         return write_out(glu, (input, dim), out)
     result_ = kernels_activation.glu(self_, dim)
@@ -2887,7 +2995,6 @@ def glu(input, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2899,7 +3006,7 @@ def glu(input, dim, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2932,13 +3039,16 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     GluBackwardBackward0, from the entry glu_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _GLU_BACKWARD(grad_output, self, dim, axis=axis)
     if dim.__class__ is not int or axis is not MISSING:
         return _GLU_BACKWARD(grad_output, self, dim, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(glu_backward, (grad_output, self, dim))
     result_ = kernels_activation.glu_backward(grad_output_, self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2946,7 +3056,6 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2961,7 +3070,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2998,6 +3107,9 @@ def softmax_int(input, dim, dtype, *, out=None):
 
     Made of other operators by composite.activation.softmax, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(softmax_int, (input, dim, dtype), out, composite_activation.softmax)
     if out is not None:
         return write_out(softmax_int, (input, dim, dtype), out)
     return composite_activation.softmax(input, dim, dtype)
@@ -3013,13 +3125,16 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     SoftmaxBackward0, from the entry _softmax of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
     if dim.__class__ is not int or half_to_float.__class__ is not bool or axis is not MISSING:
         return __SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_softmax, (input, dim, half_to_float), out)
     if out is not None:
         return write_out(_softmax, (input, dim, half_to_float), out)
     result_ = kernels_activation.softmax(self_, dim, half_to_float)
@@ -3029,7 +3144,6 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3041,7 +3155,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
             fn.hooks = None
             fn.saved_self_scalar_type = input.dtype
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3077,7 +3191,13 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
 
     SoftmaxBackwardDataBackward0, from the entry _softmax_backward_data of derivatives.yaml.
     """
-    grad_output_, output_ = grad_output._array, output._array
+    try:
+        grad_output_, output_ = grad_output._operand, output._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_softmax_backward_data, (grad_output, output, dim, input_dtype))
     result_ = kernels_activation.softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3085,7 +3205,6 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3101,7 +3220,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
             fn.saved_output = output if output._vc is None and not flags else save(output)
             fn.saved_dim = dim
             fn.saved_input_dtype = input_dtype
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -3137,7 +3256,13 @@ def _safe_softmax(input, dim, dtype):
 
     SafeSoftmaxBackward0, from the entry _safe_softmax of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_safe_softmax, (input, dim, dtype))
     result_ = kernels_activation.safe_softmax(self_, dim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3145,7 +3270,6 @@ def _safe_softmax(input, dim, dtype):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3157,7 +3281,7 @@ def _safe_softmax(input, dim, dtype):
             fn.hooks = None
             fn.saved_self_scalar_type = input.dtype
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -3183,6 +3307,9 @@ def log_softmax_int(input, dim, dtype, *, out=None):
 
     Made of other operators by composite.activation.log_softmax, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log_softmax_int, (input, dim, dtype), out, composite_activation.log_softmax)
     if out is not None:
         return write_out(log_softmax_int, (input, dim, dtype), out)
     return composite_activation.log_softmax(input, dim, dtype)
@@ -3198,13 +3325,16 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     LogSoftmaxBackward0, from the entry _log_softmax of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __LOG_SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
     if dim.__class__ is not int or half_to_float.__class__ is not bool or axis is not MISSING:
         return __LOG_SOFTMAX(input, dim, half_to_float, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_log_softmax, (input, dim, half_to_float), out)
     if out is not None:
         return write_out(_log_softmax, (input, dim, half_to_float), out)
     result_ = kernels_activation.log_softmax(self_, dim, half_to_float)
@@ -3214,7 +3344,6 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3226,7 +3355,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
             fn.hooks = None
             fn.saved_self_scalar_type = input.dtype
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3262,7 +3391,13 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
 
     LogSoftmaxBackwardDataBackward0, from the entry _log_softmax_backward_data of derivatives.yaml.
     """
-    grad_output_, output_ = grad_output._array, output._array
+    try:
+        grad_output_, output_ = grad_output._operand, output._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_log_softmax_backward_data, (grad_output, output, dim, input_dtype))
     result_ = kernels_activation.log_softmax_backward(grad_output_, output_, dim, None if input_dtype is None else input_dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3270,7 +3405,6 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3285,7 +3419,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
             fn.saved_output = output if output._vc is None and not flags else save(output)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -3317,6 +3451,9 @@ def special_softmax(input, dim, dtype):
 
     Made of other operators by composite.activation.softmax, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_softmax, (input, dim, dtype), None, composite_activation.softmax)
     return composite_activation.softmax(input, dim, dtype)
 
 
@@ -3325,4 +3462,7 @@ def special_log_softmax(input, dim, dtype):
 
     Made of other operators by composite.activation.log_softmax, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_log_softmax, (input, dim, dtype), None, composite_activation.log_softmax)
     return composite_activation.log_softmax(input, dim, dtype)

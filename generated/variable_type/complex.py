@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -40,6 +41,7 @@ from gradloom.generated.functions.complex import (
     ViewAsRealBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -55,11 +57,14 @@ def complex(real, imag, *, out=None):
     ComplexBackward0, from the entry complex of derivatives.yaml.
     """
     try:
-        real_, imag_ = real._array, imag._array
+        real_, imag_ = real._operand, imag._operand
     except AttributeError:
         real_ = None
     if real_ is None:
         return _COMPLEX(real, imag, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(complex, (real, imag), out)
     if out is not None:
         return write_out(complex, (real, imag), out)
     try:
@@ -72,7 +77,6 @@ def complex(real, imag, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -83,7 +87,7 @@ def complex(real, imag, *, out=None):
             fn.next_edges = (edge_real, edge_imag)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -124,11 +128,14 @@ def polar(abs, angle, *, out=None):
     PolarBackward0, from the entry polar of derivatives.yaml.
     """
     try:
-        abs_, angle_ = abs._array, angle._array
+        abs_, angle_ = abs._operand, angle._operand
     except AttributeError:
         abs_ = None
     if abs_ is None:
         return _POLAR(abs, angle, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(polar, (abs, angle), out)
     if out is not None:
         return write_out(polar, (abs, angle), out)
     try:
@@ -141,7 +148,6 @@ def polar(abs, angle, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -152,7 +158,7 @@ def polar(abs, angle, *, out=None):
             fn.next_edges = (edge_abs, edge_angle)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -196,11 +202,14 @@ def angle(input, *, out=None):
     AngleBackward0, from the entry angle of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ANGLE(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(angle, (input,), out)
     if out is not None:
         return write_out(angle, (input,), out)
     try:
@@ -213,7 +222,6 @@ def angle(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -224,7 +232,7 @@ def angle(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -256,18 +264,21 @@ def conj(input):
     Made of other operators by composite.complex.conj, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CONJ(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(conj, (input,), None, composite_complex.conj)
     return composite_complex.conj(input)
 
 
 _CONJ = GuardedOverload("conj", ((
     'conj(Tensor self)',
     conj,
-),))
+),), composite_complex.conj)
 
 
 def _conj(input):
@@ -280,11 +291,14 @@ def _conj(input):
     ConjBackward0, from the entry _conj of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __CONJ(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_conj, (input,))
     try:
         result_ = kernels_complex.conj_physical(self_)
     except REFUSALS as error:
@@ -295,7 +309,6 @@ def _conj(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -305,7 +318,7 @@ def _conj(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -336,11 +349,14 @@ def conj_physical(input, *, out=None):
     Made of other operators by composite.complex.conj_physical, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CONJ_PHYSICAL(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(conj_physical, (input,), out, composite_complex.conj_physical)
     if out is not None:
         return write_out(conj_physical, (input,), out)
     return composite_complex.conj_physical(input)
@@ -349,7 +365,7 @@ def conj_physical(input, *, out=None):
 _CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
     'conj_physical(Tensor self, *, Tensor? out=None)',
     conj_physical,
-),))
+),), composite_complex.conj_physical)
 
 
 def _conj_physical(input, *, out=None):
@@ -362,11 +378,14 @@ def _conj_physical(input, *, out=None):
     ConjPhysicalBackward0, from the entry _conj_physical of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __CONJ_PHYSICAL(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_conj_physical, (input,), out)
     if out is not None:
         return write_out(_conj_physical, (input,), out)
     try:
@@ -379,7 +398,6 @@ def _conj_physical(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -389,7 +407,7 @@ def _conj_physical(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -424,12 +442,14 @@ def conj_physical_(input):
     ConjPhysicalBackward1, from the entry conj_physical_ of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CONJ_PHYSICAL_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(conj_physical_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -441,7 +461,7 @@ def conj_physical_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -477,18 +497,21 @@ def resolve_conj(input):
     Made of other operators by composite.complex.itself, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RESOLVE_CONJ(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(resolve_conj, (input,), None, composite_complex.itself)
     return composite_complex.itself(input)
 
 
 _RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
     'resolve_conj(Tensor self)',
     resolve_conj,
-),))
+),), composite_complex.itself)
 
 
 def resolve_neg(input):
@@ -497,18 +520,21 @@ def resolve_neg(input):
     Made of other operators by composite.complex.itself, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RESOLVE_NEG(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(resolve_neg, (input,), None, composite_complex.itself)
     return composite_complex.itself(input)
 
 
 _RESOLVE_NEG = GuardedOverload("resolve_neg", ((
     'resolve_neg(Tensor self)',
     resolve_neg,
-),))
+),), composite_complex.itself)
 
 
 def real(input):
@@ -517,18 +543,21 @@ def real(input):
     Made of other operators by composite.complex.real, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _REAL(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(real, (input,), None, composite_complex.real)
     return composite_complex.real(input)
 
 
 _REAL = GuardedOverload("real", ((
     'real(Tensor self)',
     real,
-),))
+),), composite_complex.real)
 
 
 def imag(input):
@@ -537,18 +566,21 @@ def imag(input):
     Made of other operators by composite.complex.imag, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IMAG(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(imag, (input,), None, composite_complex.imag)
     return composite_complex.imag(input)
 
 
 _IMAG = GuardedOverload("imag", ((
     'imag(Tensor self)',
     imag,
-),))
+),), composite_complex.imag)
 
 
 def view_as_real(input):
@@ -561,11 +593,14 @@ def view_as_real(input):
     ViewAsRealBackward0, from the entry view_as_real of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _VIEW_AS_REAL(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(view_as_real, (input,))
     result_ = kernels_complex.view_as_real(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -573,7 +608,6 @@ def view_as_real(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -582,7 +616,7 @@ def view_as_real(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -616,11 +650,14 @@ def view_as_complex(input):
     ViewAsComplexBackward0, from the entry view_as_complex of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _VIEW_AS_COMPLEX(input)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(view_as_complex, (input,))
     result_ = kernels_complex.view_as_complex(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -628,7 +665,6 @@ def view_as_complex(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -637,7 +673,7 @@ def view_as_complex(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)

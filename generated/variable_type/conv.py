@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -36,6 +37,7 @@ from gradloom.generated.functions.conv import (
     Im2ColBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -50,7 +52,13 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
     ConvolutionBackward0, from the entry convolution of derivatives.yaml.
     """
-    input_, weight_, bias_ = input._array, weight._array, None if bias is None else bias._array
+    try:
+        input_, weight_, bias_ = input._operand, weight._operand, None if bias is None else bias._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(convolution, (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups))
     result_ = kernels_conv.convolution(input_, weight_, bias_, stride, padding, dilation, transposed, output_padding, groups)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -58,7 +66,6 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -80,7 +87,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             fn.saved_transposed = transposed
             fn.saved_output_padding = output_padding
             fn.saved_groups = groups
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -120,12 +127,17 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
 
     ConvolutionBackwardBackward0, from the entry convolution_backward of derivatives.yaml.
     """
-    grad_output_, input_, weight_ = grad_output._array, input._array, weight._array
+    try:
+        grad_output_, input_, weight_ = grad_output._operand, input._operand, weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(convolution_backward, (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask))
     result0_, result1_, result2_ = kernels_conv.convolution_backward(grad_output_, input_, weight_, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -146,7 +158,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
             fn.saved_transposed = transposed
             fn.saved_output_padding = output_padding
             fn.saved_groups = groups
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
@@ -188,6 +200,9 @@ def conv1d(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv1d, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv1d)
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -196,6 +211,9 @@ def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv1d_padding, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv1d)
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -204,6 +222,9 @@ def conv2d(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv2d, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv2d)
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -212,6 +233,9 @@ def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv2d_padding, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv2d)
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -220,6 +244,9 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv3d, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv3d)
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -228,6 +255,9 @@ def conv3d_padding(input, weight, bias, stride, padding, dilation, groups):
 
     Made of other operators by composite.conv.conv3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv3d_padding, (input, weight, bias, stride, padding, dilation, groups), None, composite_conv.conv3d)
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -236,6 +266,9 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
 
     Made of other operators by composite.conv.conv_transpose1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv_transpose1d, (input, weight, bias, stride, padding, output_padding, groups, dilation), None, composite_conv.conv_transpose1d)
     return composite_conv.conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -244,6 +277,9 @@ def conv_transpose2d_input(input, weight, bias, stride, padding, output_padding,
 
     Made of other operators by composite.conv.conv_transpose2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv_transpose2d_input, (input, weight, bias, stride, padding, output_padding, groups, dilation), None, composite_conv.conv_transpose2d)
     return composite_conv.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -252,6 +288,9 @@ def conv_transpose3d_input(input, weight, bias, stride, padding, output_padding,
 
     Made of other operators by composite.conv.conv_transpose3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(conv_transpose3d_input, (input, weight, bias, stride, padding, output_padding, groups, dilation), None, composite_conv.conv_transpose3d)
     return composite_conv.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -264,7 +303,13 @@ def im2col(input, kernel_size, dilation, padding, stride):
 
     Im2ColBackward0, from the entry im2col of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(im2col, (input, kernel_size, dilation, padding, stride))
     result_ = kernels_conv.im2col(self_, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -272,7 +317,6 @@ def im2col(input, kernel_size, dilation, padding, stride):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -287,7 +331,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
             fn.saved_dilation = dilation
             fn.saved_padding = padding
             fn.saved_stride = stride
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -315,7 +359,13 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
 
     Col2ImBackward0, from the entry col2im of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(col2im, (input, output_size, kernel_size, dilation, padding, stride))
     result_ = kernels_conv.col2im(self_, output_size, kernel_size, dilation, padding, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -323,7 +373,6 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -337,7 +386,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
             fn.saved_dilation = dilation
             fn.saved_padding = padding
             fn.saved_stride = stride
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)

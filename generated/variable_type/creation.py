@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -28,12 +29,16 @@ from gradloom.variants import (
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import creation as kernels_creation
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
 def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """zeros(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -47,7 +52,6 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -57,6 +61,9 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 
 def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """ones(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -70,7 +77,6 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -80,6 +86,9 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
 
 def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -93,7 +102,6 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -103,6 +111,9 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
 
 def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
     """empty.memory_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
     if out is not None:
         return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out)
     if device is not None:
@@ -116,7 +127,6 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -126,6 +136,9 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
 
 def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad=False):
     """empty_strided(int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(empty_strided, (size, stride, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -137,7 +150,6 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -147,6 +159,9 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
 
 def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, requires_grad=False):
     """empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(empty_permuted, (size, physical_layout, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -158,7 +173,6 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -168,6 +182,9 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
 
 def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(scalar_tensor, (s, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -179,7 +196,6 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -192,7 +208,13 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(zeros_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -204,7 +226,6 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -217,7 +238,13 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(ones_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -229,7 +256,6 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -242,7 +268,13 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(empty_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -254,7 +286,6 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -267,7 +298,13 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -279,7 +316,6 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -292,7 +328,13 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(new_zeros, (self, size, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -304,7 +346,6 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -317,7 +358,13 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(new_ones, (self, size, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -329,7 +376,6 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -342,7 +388,13 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(new_empty, (self, size, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -354,7 +406,6 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -367,7 +418,13 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(new_empty_strided, (self, size, stride, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -379,7 +436,6 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -392,7 +448,13 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(new_full, (self, size, fill_value, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -404,7 +466,6 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -414,6 +475,9 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
 
 def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -427,7 +491,6 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -437,6 +500,9 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 
 def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -450,7 +516,6 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -460,6 +525,9 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
 
 def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -473,7 +541,6 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -483,6 +550,9 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
 
 def range_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -496,7 +566,6 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -506,6 +575,9 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
 
 def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -519,7 +591,6 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -529,6 +600,9 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
 
 def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -542,7 +616,6 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -555,7 +628,13 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
 
     Its result never requires a gradient.
     """
-    start_, end_ = start._array, end._array
+    try:
+        start_, end_ = start._operand, end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -569,7 +648,6 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -582,7 +660,13 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
 
     Its result never requires a gradient.
     """
-    start_ = start._array
+    try:
+        start_ = start._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -596,7 +680,6 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -609,7 +692,13 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
 
     Its result never requires a gradient.
     """
-    end_ = end._array
+    try:
+        end_ = end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -623,7 +712,6 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -633,6 +721,9 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
 
 def logspace(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -646,7 +737,6 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -659,7 +749,13 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
 
     Its result never requires a gradient.
     """
-    start_, end_ = start._array, end._array
+    try:
+        start_, end_ = start._operand, end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -673,7 +769,6 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -686,7 +781,13 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
 
     Its result never requires a gradient.
     """
-    start_ = start._array
+    try:
+        start_ = start._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -700,7 +801,6 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -713,7 +813,13 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
 
     Its result never requires a gradient.
     """
-    end_ = end._array
+    try:
+        end_ = end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -727,7 +833,6 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -737,6 +842,9 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
 
 def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """eye(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -750,7 +858,6 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -760,6 +867,9 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
 
 def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """eye.m(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -773,7 +883,6 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -783,6 +892,9 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 
 def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tril_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -794,7 +906,6 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -804,6 +915,9 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
 
 def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(triu_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -815,7 +929,6 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -825,6 +938,9 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
 
 def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
     """hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hann_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -836,7 +952,6 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -846,6 +961,9 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
 
 def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
     """hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hann_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -857,7 +975,6 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -867,6 +984,9 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
 
 def hamming_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
     """hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hamming_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -878,7 +998,6 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -888,6 +1007,9 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
 
 def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
     """hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hamming_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -899,7 +1021,6 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -909,6 +1030,9 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
 
 def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
     """bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bartlett_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -920,7 +1044,6 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -930,6 +1053,9 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
 
 def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
     """bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bartlett_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -941,7 +1067,6 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -951,6 +1076,9 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
 
 def blackman_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
     """blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(blackman_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -962,7 +1090,6 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -972,6 +1099,9 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
 
 def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
     """blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(blackman_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -983,7 +1113,6 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -993,6 +1122,9 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
 
 def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
     """kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(kaiser_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1004,7 +1136,6 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1014,6 +1145,9 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
 
 def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
     """kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(kaiser_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1025,7 +1159,6 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1035,6 +1168,9 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
 
 def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad=False):
     """hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hamming_window_periodic_alpha, (window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1046,7 +1182,6 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1056,6 +1191,9 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
 
 def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad=False):
     """hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hamming_window_periodic_alpha_beta, (window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1067,7 +1205,6 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1077,6 +1214,9 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
 
 def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad=False):
     """kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(kaiser_window_beta, (window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1088,7 +1228,6 @@ def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:

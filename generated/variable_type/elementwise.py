@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -134,6 +135,7 @@ from gradloom.generated.functions.elementwise import (
     ZeroBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 frexp_result = result_class("frexp", ("mantissa", "exponent", ))
@@ -153,7 +155,7 @@ def add(input, other, *, alpha=1, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -162,6 +164,9 @@ def add(input, other, *, alpha=1, out=None):
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _ADD_TENSOR(input, other, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(add, (input, other, alpha), out)
     if out is not None:
         return write_out(add, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
@@ -176,7 +181,6 @@ def add(input, other, *, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -188,7 +192,7 @@ def add(input, other, *, alpha=1, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -226,7 +230,7 @@ def add_(input, other, *, alpha=1):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -234,6 +238,8 @@ def add_(input, other, *, alpha=1):
     if alpha.__class__ not in NUMBERS:
         return _ADD__TENSOR(input, other, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(add_, (input, other, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -247,7 +253,7 @@ def add_(input, other, *, alpha=1):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -305,7 +311,7 @@ def sub(input, other, *, alpha=1, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -314,6 +320,9 @@ def sub(input, other, *, alpha=1, out=None):
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _SUB_TENSOR(input, other, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sub, (input, other, alpha), out)
     if out is not None:
         return write_out(sub, (input, other), out, alpha=alpha)
     if self_.dtype is not other_.dtype:
@@ -328,7 +337,6 @@ def sub(input, other, *, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -340,7 +348,7 @@ def sub(input, other, *, alpha=1, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -378,7 +386,7 @@ def sub_(input, other, *, alpha=1):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -386,6 +394,8 @@ def sub_(input, other, *, alpha=1):
     if alpha.__class__ not in NUMBERS:
         return _SUB__TENSOR(input, other, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sub_, (input, other, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -399,7 +409,7 @@ def sub_(input, other, *, alpha=1):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -454,7 +464,13 @@ def rsub_Tensor(input, other, alpha, *, out=None):
 
     RsubBackward0, from the entry rsub.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rsub_Tensor, (input, other, alpha), out)
     if out is not None:
         return write_out(rsub_Tensor, (input, other, alpha), out)
     if self_.dtype is not other_.dtype:
@@ -469,7 +485,6 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -481,7 +496,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -514,7 +529,13 @@ def rsub_Scalar(input, other, alpha, *, out=None):
 
     RsubBackward1, from the entry rsub.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rsub_Scalar, (input, other, alpha), out)
     if out is not None:
         return write_out(rsub_Scalar, (input, other, alpha), out)
     try:
@@ -527,7 +548,6 @@ def rsub_Scalar(input, other, alpha, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -538,7 +558,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -571,13 +591,16 @@ def mul(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return mul(wrapped_number(input, other), other, out=out)
         return _MUL_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mul, (input, other), out)
     if out is not None:
         return write_out(mul, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -592,7 +615,6 @@ def mul(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -607,7 +629,7 @@ def mul(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -647,12 +669,14 @@ def mul_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MUL__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mul_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -669,7 +693,7 @@ def mul_(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -728,7 +752,13 @@ def div_Tensor(input, other, *, out=None):
 
     DivBackward0, from the entry div.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div_Tensor, (input, other), out)
     if out is not None:
         return write_out(div_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -743,7 +773,6 @@ def div_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -757,7 +786,7 @@ def div_Tensor(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -787,8 +816,13 @@ def div__Tensor(input, other):
 
     div.Tensor, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div__Tensor, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -804,7 +838,7 @@ def div__Tensor(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = other if other._vc is None and not flags else save(other)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -852,7 +886,13 @@ def div_Scalar(input, other, *, out=None):
 
     DivBackward1, from the entry div.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div_Scalar, (input, other), out)
     if out is not None:
         return write_out(div_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
@@ -867,7 +907,6 @@ def div_Scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -878,7 +917,7 @@ def div_Scalar(input, other, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_other = other
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -902,8 +941,13 @@ def div__Scalar(input, other):
 
     div.Scalar, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div__Scalar, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -916,7 +960,7 @@ def div__Scalar(input, other):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_other = other
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -953,7 +997,13 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
 
     DivBackward2, from the entry div.Tensor_mode of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div_Tensor_mode, (input, other, rounding_mode), out)
     if out is not None:
         return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
     if self_.dtype is not other_.dtype:
@@ -968,7 +1018,6 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -983,7 +1032,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = other if other._vc is None and not flags else save(other)
             fn.saved_rounding_mode = rounding_mode
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1014,8 +1063,13 @@ def div__Tensor_mode(input, other, rounding_mode):
 
     div.Tensor_mode, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div__Tensor_mode, (input, other, rounding_mode))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1032,7 +1086,7 @@ def div__Tensor_mode(input, other, rounding_mode):
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = other if other._vc is None and not flags else save(other)
         fn.saved_rounding_mode = rounding_mode
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1077,7 +1131,13 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
 
     DivBackward3, from the entry div.Scalar_mode of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div_Scalar_mode, (input, other, rounding_mode), out)
     if out is not None:
         return write_out(div_Scalar_mode, (input, other, rounding_mode), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
@@ -1092,7 +1152,6 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1104,7 +1163,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
             fn.hooks = None
             fn.saved_other = other
             fn.saved_rounding_mode = rounding_mode
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1128,8 +1187,13 @@ def div__Scalar_mode(input, other, rounding_mode):
 
     div.Scalar_mode, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(div__Scalar_mode, (input, other, rounding_mode))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1143,7 +1207,7 @@ def div__Scalar_mode(input, other, rounding_mode):
         fn.hooks = None
         fn.saved_other = other
         fn.saved_rounding_mode = rounding_mode
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1178,13 +1242,16 @@ def floor_divide(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return floor_divide(wrapped_number(input, other), other, out=out)
         return _FLOOR_DIVIDE(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(floor_divide, (input, other), out)
     if out is not None:
         return write_out(floor_divide, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -1199,7 +1266,6 @@ def floor_divide(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -1223,12 +1289,14 @@ def floor_divide_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLOOR_DIVIDE__TENSOR(self, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(floor_divide_, (self, other))
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, other,))
     written = self_
@@ -1262,7 +1330,13 @@ def remainder_Scalar(input, other, *, out=None):
 
     RemainderBackward0, from the entry remainder.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(remainder_Scalar, (input, other), out)
     if out is not None:
         return write_out(remainder_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
@@ -1277,7 +1351,6 @@ def remainder_Scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1287,7 +1360,7 @@ def remainder_Scalar(input, other, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1311,8 +1384,13 @@ def remainder__Scalar(input, other):
 
     remainder.Scalar, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(remainder__Scalar, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1324,7 +1402,7 @@ def remainder__Scalar(input, other):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1361,7 +1439,13 @@ def remainder_Tensor(input, other, *, out=None):
 
     RemainderBackward1, from the entry remainder.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(remainder_Tensor, (input, other), out)
     if out is not None:
         return write_out(remainder_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -1376,7 +1460,6 @@ def remainder_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1390,7 +1473,7 @@ def remainder_Tensor(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1421,8 +1504,13 @@ def remainder__Tensor(input, other):
 
     remainder.Tensor, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(remainder__Tensor, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1438,7 +1526,7 @@ def remainder__Tensor(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1479,7 +1567,13 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(remainder_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(remainder_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -1494,7 +1588,6 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -1513,7 +1606,13 @@ def fmod_Scalar(input, other, *, out=None):
 
     FmodBackward0, from the entry fmod.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fmod_Scalar, (input, other), out)
     if out is not None:
         return write_out(fmod_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
@@ -1528,7 +1627,6 @@ def fmod_Scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1538,7 +1636,7 @@ def fmod_Scalar(input, other, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1562,8 +1660,13 @@ def fmod__Scalar(input, other):
 
     fmod.Scalar, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fmod__Scalar, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1575,7 +1678,7 @@ def fmod__Scalar(input, other):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1612,7 +1715,13 @@ def fmod_Tensor(input, other, *, out=None):
 
     FmodBackward1, from the entry fmod.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fmod_Tensor, (input, other), out)
     if out is not None:
         return write_out(fmod_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -1627,7 +1736,6 @@ def fmod_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1641,7 +1749,7 @@ def fmod_Tensor(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1672,8 +1780,13 @@ def fmod__Tensor(input, other):
 
     fmod.Tensor, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fmod__Tensor, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1689,7 +1802,7 @@ def fmod__Tensor(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1734,7 +1847,13 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
 
     PowBackward0, from the entry pow.Tensor_Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(pow_Tensor_Scalar, (input, exponent), out)
     if out is not None:
         return write_out(pow_Tensor_Scalar, (input, exponent), out)
     if self_.dtype.kind not in 'fcV' or exponent.__class__ is complex:
@@ -1749,7 +1868,6 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1761,7 +1879,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_exponent = exponent
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1791,7 +1909,13 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
 
     PowBackward1, from the entry pow.Tensor_Tensor of derivatives.yaml.
     """
-    self_, exponent_ = input._array, exponent._array
+    try:
+        self_, exponent_ = input._operand, exponent._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(pow_Tensor_Tensor, (input, exponent), out)
     if out is not None:
         return write_out(pow_Tensor_Tensor, (input, exponent), out)
     if self_.dtype is not exponent_.dtype:
@@ -1806,7 +1930,6 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1820,7 +1943,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1852,8 +1975,13 @@ def pow__Scalar(self, exponent):
 
     pow.Tensor_Scalar, written into self; see there for the derivative.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(pow__Scalar, (self, exponent))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1867,7 +1995,7 @@ def pow__Scalar(self, exponent):
         fn.hooks = None
         fn.saved_self = save(ops.clone(self))
         fn.saved_exponent = exponent
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1902,8 +2030,13 @@ def pow__Tensor(self, exponent):
 
     pow.Tensor_Tensor, written into self; see there for the derivative.
     """
-    self_, exponent_ = self._array, exponent._array
-    flags = state.flags
+    try:
+        self_, exponent_ = self._operand, exponent._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(pow__Tensor, (self, exponent))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1919,7 +2052,7 @@ def pow__Tensor(self, exponent):
         fn.hooks = None
         fn.saved_self = save(ops.clone(self))
         fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1965,7 +2098,13 @@ def pow_Scalar(input, exponent, *, out=None):
 
     PowBackward2, from the entry pow.Scalar of derivatives.yaml.
     """
-    exponent_ = exponent._array
+    try:
+        exponent_ = exponent._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(pow_Scalar, (input, exponent), out)
     if out is not None:
         return write_out(pow_Scalar, (input, exponent), out)
     if exponent_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -1980,7 +2119,6 @@ def pow_Scalar(input, exponent, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1992,7 +2130,7 @@ def pow_Scalar(input, exponent, *, out=None):
             fn.hooks = None
             fn.saved_self = input
             fn.saved_exponent = exponent if exponent._vc is None and not flags else save(exponent)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2025,13 +2163,16 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     AddcmulBackward0, from the entry addcmul of derivatives.yaml.
     """
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
     if value.__class__ not in NUMBERS:
         return _ADDCMUL(input, tensor1, tensor2, value=value, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addcmul, (input, tensor1, tensor2, value), out)
     if out is not None:
         return write_out(addcmul, (input, tensor1, tensor2), out, value=value)
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
@@ -2046,7 +2187,6 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2063,7 +2203,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
             fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
             fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
             fn.saved_value = value
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2104,7 +2244,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     addcmul, written into self; see there for the derivative.
     """
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2112,6 +2252,8 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
     if value.__class__ not in NUMBERS:
         return _ADDCMUL_(input, tensor1, tensor2, value=value)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addcmul_, (input, tensor1, tensor2, value))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2130,7 +2272,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
         fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 else None
         fn.saved_value = value
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2185,13 +2327,16 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
     AddcdivBackward0, from the entry addcdiv of derivatives.yaml.
     """
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDCDIV(input, tensor1, tensor2, value=value, out=out)
     if value.__class__ not in NUMBERS:
         return _ADDCDIV(input, tensor1, tensor2, value=value, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addcdiv, (input, tensor1, tensor2, value), out)
     if out is not None:
         return write_out(addcdiv, (input, tensor1, tensor2), out, value=value)
     if self_.dtype is not tensor1_.dtype or self_.dtype is not tensor2_.dtype:
@@ -2206,7 +2351,6 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2223,7 +2367,7 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
             fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
             fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 or needs_tensor2 else None
             fn.saved_value = value
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2264,7 +2408,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     addcdiv, written into self; see there for the derivative.
     """
     try:
-        self_, tensor1_, tensor2_ = input._array, tensor1._array, tensor2._array
+        self_, tensor1_, tensor2_ = input._operand, tensor1._operand, tensor2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2272,6 +2416,8 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
     if value.__class__ not in NUMBERS:
         return _ADDCDIV_(input, tensor1, tensor2, value=value)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addcdiv_, (input, tensor1, tensor2, value))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2290,7 +2436,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         fn.saved_tensor1 = (tensor1 if tensor1._vc is None and not flags else save(tensor1)) if needs_tensor2 else None
         fn.saved_tensor2 = (tensor2 if tensor2._vc is None and not flags else save(tensor2)) if needs_tensor1 or needs_tensor2 else None
         fn.saved_value = value
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2344,11 +2490,14 @@ def sin(input, *, out=None):
     SinBackward0, from the entry sin of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sin, (input,), out)
     if out is not None:
         return write_out(sin, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -2363,7 +2512,6 @@ def sin(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2374,7 +2522,7 @@ def sin(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2406,12 +2554,14 @@ def sin_(input):
     sin, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sin_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2424,7 +2574,7 @@ def sin_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2477,11 +2627,14 @@ def cos(input, *, out=None):
     CosBackward0, from the entry cos of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COS(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cos, (input,), out)
     if out is not None:
         return write_out(cos, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -2496,7 +2649,6 @@ def cos(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2507,7 +2659,7 @@ def cos(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2539,12 +2691,14 @@ def cos_(input):
     cos, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COS_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cos_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2557,7 +2711,7 @@ def cos_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2610,11 +2764,14 @@ def tan(input, *, out=None):
     TanBackward0, from the entry tan of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TAN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tan, (input,), out)
     if out is not None:
         return write_out(tan, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -2629,7 +2786,6 @@ def tan(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2639,7 +2795,7 @@ def tan(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2671,12 +2827,14 @@ def tan_(input):
     tan, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TAN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tan_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2688,7 +2846,7 @@ def tan_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2739,11 +2897,14 @@ def asin(input, *, out=None):
     AsinBackward0, from the entry asin of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ASIN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(asin, (input,), out)
     if out is not None:
         return write_out(asin, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -2758,7 +2919,6 @@ def asin(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2769,7 +2929,7 @@ def asin(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2801,12 +2961,14 @@ def asin_(input):
     asin, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ASIN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(asin_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2819,7 +2981,7 @@ def asin_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2872,11 +3034,14 @@ def acos(input, *, out=None):
     AcosBackward0, from the entry acos of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ACOS(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(acos, (input,), out)
     if out is not None:
         return write_out(acos, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -2891,7 +3056,6 @@ def acos(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2902,7 +3066,7 @@ def acos(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2934,12 +3098,14 @@ def acos_(input):
     acos, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ACOS_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(acos_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2952,7 +3118,7 @@ def acos_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3005,11 +3171,14 @@ def atan(input, *, out=None):
     AtanBackward0, from the entry atan of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATAN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atan, (input,), out)
     if out is not None:
         return write_out(atan, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3024,7 +3193,6 @@ def atan(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3035,7 +3203,7 @@ def atan(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3067,12 +3235,14 @@ def atan_(input):
     atan, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATAN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atan_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3085,7 +3255,7 @@ def atan_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3138,11 +3308,14 @@ def sinh(input, *, out=None):
     SinhBackward0, from the entry sinh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SINH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sinh, (input,), out)
     if out is not None:
         return write_out(sinh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3157,7 +3330,6 @@ def sinh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3168,7 +3340,7 @@ def sinh(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3200,12 +3372,14 @@ def sinh_(input):
     sinh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SINH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sinh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3218,7 +3392,7 @@ def sinh_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3271,11 +3445,14 @@ def cosh(input, *, out=None):
     CoshBackward0, from the entry cosh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COSH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cosh, (input,), out)
     if out is not None:
         return write_out(cosh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3290,7 +3467,6 @@ def cosh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3301,7 +3477,7 @@ def cosh(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3333,12 +3509,14 @@ def cosh_(input):
     cosh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COSH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cosh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3351,7 +3529,7 @@ def cosh_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3404,11 +3582,14 @@ def tanh(input, *, out=None):
     TanhBackward0, from the entry tanh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TANH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tanh, (input,), out)
     if out is not None:
         return write_out(tanh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3423,7 +3604,6 @@ def tanh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3433,7 +3613,7 @@ def tanh(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3465,12 +3645,14 @@ def tanh_(input):
     tanh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TANH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tanh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3482,7 +3664,7 @@ def tanh_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3533,11 +3715,14 @@ def asinh(input, *, out=None):
     AsinhBackward0, from the entry asinh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ASINH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(asinh, (input,), out)
     if out is not None:
         return write_out(asinh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3552,7 +3737,6 @@ def asinh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3563,7 +3747,7 @@ def asinh(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3595,12 +3779,14 @@ def asinh_(input):
     asinh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ASINH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(asinh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3613,7 +3799,7 @@ def asinh_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3666,11 +3852,14 @@ def acosh(input, *, out=None):
     AcoshBackward0, from the entry acosh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ACOSH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(acosh, (input,), out)
     if out is not None:
         return write_out(acosh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3685,7 +3874,6 @@ def acosh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3696,7 +3884,7 @@ def acosh(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3728,12 +3916,14 @@ def acosh_(input):
     acosh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ACOSH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(acosh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3746,7 +3936,7 @@ def acosh_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3799,11 +3989,14 @@ def atanh(input, *, out=None):
     AtanhBackward0, from the entry atanh of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATANH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atanh, (input,), out)
     if out is not None:
         return write_out(atanh, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3818,7 +4011,6 @@ def atanh(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3829,7 +4021,7 @@ def atanh(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3861,12 +4053,14 @@ def atanh_(input):
     atanh, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATANH_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atanh_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -3879,7 +4073,7 @@ def atanh_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3932,11 +4126,14 @@ def exp(input, *, out=None):
     ExpBackward0, from the entry exp of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXP(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(exp, (input,), out)
     if out is not None:
         return write_out(exp, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -3951,7 +4148,6 @@ def exp(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3961,7 +4157,7 @@ def exp(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3993,12 +4189,14 @@ def exp_(input):
     exp, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXP_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(exp_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4010,7 +4208,7 @@ def exp_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4061,11 +4259,14 @@ def exp2(input, *, out=None):
     Exp2Backward0, from the entry exp2 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXP2(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(exp2, (input,), out)
     if out is not None:
         return write_out(exp2, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4080,7 +4281,6 @@ def exp2(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4090,7 +4290,7 @@ def exp2(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4122,12 +4322,14 @@ def exp2_(input):
     exp2, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXP2_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(exp2_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4139,7 +4341,7 @@ def exp2_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4190,11 +4392,14 @@ def expm1(input, *, out=None):
     Expm1Backward0, from the entry expm1 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXPM1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(expm1, (input,), out)
     if out is not None:
         return write_out(expm1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4209,7 +4414,6 @@ def expm1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4219,7 +4423,7 @@ def expm1(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4251,12 +4455,14 @@ def expm1_(input):
     expm1, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXPM1_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(expm1_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4268,7 +4474,7 @@ def expm1_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4319,11 +4525,14 @@ def log(input, *, out=None):
     LogBackward0, from the entry log of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log, (input,), out)
     if out is not None:
         return write_out(log, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4338,7 +4547,6 @@ def log(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4349,7 +4557,7 @@ def log(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4381,12 +4589,14 @@ def log_(input):
     log, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4399,7 +4609,7 @@ def log_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4452,11 +4662,14 @@ def log2(input, *, out=None):
     Log2Backward0, from the entry log2 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG2(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log2, (input,), out)
     if out is not None:
         return write_out(log2, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4471,7 +4684,6 @@ def log2(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4482,7 +4694,7 @@ def log2(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4514,12 +4726,14 @@ def log2_(input):
     log2, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG2_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log2_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4532,7 +4746,7 @@ def log2_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4585,11 +4799,14 @@ def log10(input, *, out=None):
     Log10Backward0, from the entry log10 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG10(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log10, (input,), out)
     if out is not None:
         return write_out(log10, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4604,7 +4821,6 @@ def log10(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4615,7 +4831,7 @@ def log10(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4647,12 +4863,14 @@ def log10_(input):
     log10, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG10_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log10_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4665,7 +4883,7 @@ def log10_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4718,11 +4936,14 @@ def log1p(input, *, out=None):
     Log1PBackward0, from the entry log1p of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG1P(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log1p, (input,), out)
     if out is not None:
         return write_out(log1p, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4737,7 +4958,6 @@ def log1p(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4748,7 +4968,7 @@ def log1p(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4780,12 +5000,14 @@ def log1p_(input):
     log1p, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOG1P_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(log1p_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4798,7 +5020,7 @@ def log1p_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4845,11 +5067,14 @@ def sqrt(input, *, out=None):
     SqrtBackward0, from the entry sqrt of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SQRT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sqrt, (input,), out)
     if out is not None:
         return write_out(sqrt, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4864,7 +5089,6 @@ def sqrt(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4874,7 +5098,7 @@ def sqrt(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4906,12 +5130,14 @@ def sqrt_(input):
     sqrt, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SQRT_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sqrt_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4923,7 +5149,7 @@ def sqrt_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4973,11 +5199,14 @@ def rsqrt(input, *, out=None):
     RsqrtBackward0, from the entry rsqrt of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RSQRT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rsqrt, (input,), out)
     if out is not None:
         return write_out(rsqrt, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -4992,7 +5221,6 @@ def rsqrt(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5002,7 +5230,7 @@ def rsqrt(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5034,12 +5262,14 @@ def rsqrt_(input):
     rsqrt, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RSQRT_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rsqrt_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5051,7 +5281,7 @@ def rsqrt_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5096,11 +5326,14 @@ def reciprocal(input, *, out=None):
     ReciprocalBackward0, from the entry reciprocal of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RECIPROCAL(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(reciprocal, (input,), out)
     if out is not None:
         return write_out(reciprocal, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -5115,7 +5348,6 @@ def reciprocal(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5125,7 +5357,7 @@ def reciprocal(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5157,12 +5389,14 @@ def reciprocal_(input):
     reciprocal, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RECIPROCAL_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(reciprocal_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5174,7 +5408,7 @@ def reciprocal_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5225,11 +5459,14 @@ def neg(input, *, out=None):
     NegBackward0, from the entry neg of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEG(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(neg, (input,), out)
     if out is not None:
         return write_out(neg, (input,), out)
     try:
@@ -5242,7 +5479,6 @@ def neg(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5252,7 +5488,7 @@ def neg(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5283,12 +5519,14 @@ def neg_(input):
     neg, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEG_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(neg_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5300,7 +5538,7 @@ def neg_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5342,18 +5580,21 @@ def positive(input):
     Made of other operators by composite.elementwise.positive, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _POSITIVE(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(positive, (input,), None, composite_elementwise.positive)
     return composite_elementwise.positive(input)
 
 
 _POSITIVE = GuardedOverload("positive", ((
     'positive(Tensor self)',
     positive,
-),))
+),), composite_elementwise.positive)
 
 
 def abs(input, *, out=None):
@@ -5366,11 +5607,14 @@ def abs(input, *, out=None):
     AbsBackward0, from the entry abs of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ABS(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(abs, (input,), out)
     if out is not None:
         return write_out(abs, (input,), out)
     try:
@@ -5383,7 +5627,6 @@ def abs(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5394,7 +5637,7 @@ def abs(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5426,12 +5669,14 @@ def abs_(input):
     abs, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ABS_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(abs_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5444,7 +5689,7 @@ def abs_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5487,11 +5732,14 @@ def sgn(input, *, out=None):
     SgnBackward0, from the entry sgn of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SGN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sgn, (input,), out)
     if out is not None:
         return write_out(sgn, (input,), out)
     try:
@@ -5504,7 +5752,6 @@ def sgn(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5515,7 +5762,7 @@ def sgn(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5548,12 +5795,14 @@ def sgn_(input):
     sgn, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SGN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sgn_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5566,7 +5815,7 @@ def sgn_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5610,11 +5859,14 @@ def sign(input, *, out=None):
     SignBackward0, from the entry sign of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIGN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sign, (input,), out)
     if out is not None:
         return write_out(sign, (input,), out)
     try:
@@ -5627,7 +5879,6 @@ def sign(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5637,7 +5888,7 @@ def sign(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5668,12 +5919,14 @@ def sign_(input):
     sign, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIGN_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sign_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5685,7 +5938,7 @@ def sign_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5725,11 +5978,14 @@ def floor(input, *, out=None):
     FloorBackward0, from the entry floor of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLOOR(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(floor, (input,), out)
     if out is not None:
         return write_out(floor, (input,), out)
     try:
@@ -5742,7 +5998,6 @@ def floor(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5752,7 +6007,7 @@ def floor(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5783,12 +6038,14 @@ def floor_(input):
     floor, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLOOR_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(floor_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5800,7 +6057,7 @@ def floor_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5840,11 +6097,14 @@ def ceil(input, *, out=None):
     CeilBackward0, from the entry ceil of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CEIL(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ceil, (input,), out)
     if out is not None:
         return write_out(ceil, (input,), out)
     try:
@@ -5857,7 +6117,6 @@ def ceil(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5867,7 +6126,7 @@ def ceil(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5898,12 +6157,14 @@ def ceil_(input):
     ceil, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CEIL_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ceil_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -5915,7 +6176,7 @@ def ceil_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5955,11 +6216,14 @@ def trunc(input, *, out=None):
     TruncBackward0, from the entry trunc of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRUNC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trunc, (input,), out)
     if out is not None:
         return write_out(trunc, (input,), out)
     try:
@@ -5972,7 +6236,6 @@ def trunc(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5982,7 +6245,7 @@ def trunc(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6013,12 +6276,14 @@ def trunc_(input):
     trunc, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRUNC_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trunc_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6030,7 +6295,7 @@ def trunc_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6069,7 +6334,13 @@ def round(input, *, out=None):
 
     RoundBackward0, from the entry round of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(round, (input,), out)
     if out is not None:
         return write_out(round, (input,), out)
     try:
@@ -6082,7 +6353,6 @@ def round(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6092,7 +6362,7 @@ def round(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6116,8 +6386,13 @@ def round_(input):
 
     round, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(round_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6129,7 +6404,7 @@ def round_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6162,7 +6437,13 @@ def round_decimals(input, decimals, *, out=None):
 
     RoundBackward1, from the entry round.decimals of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(round_decimals, (input, decimals), out)
     if out is not None:
         return write_out(round_decimals, (input, decimals), out)
     try:
@@ -6175,7 +6456,6 @@ def round_decimals(input, decimals, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6185,7 +6465,7 @@ def round_decimals(input, decimals, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6209,8 +6489,13 @@ def round__decimals(input, decimals):
 
     round.decimals, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(round__decimals, (input, decimals))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6222,7 +6507,7 @@ def round__decimals(input, decimals):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6256,11 +6541,14 @@ def frac(input, *, out=None):
     FracBackward0, from the entry frac of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FRAC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(frac, (input,), out)
     if out is not None:
         return write_out(frac, (input,), out)
     try:
@@ -6273,7 +6561,6 @@ def frac(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6283,7 +6570,7 @@ def frac(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6314,12 +6601,14 @@ def frac_(input):
     frac, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FRAC_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(frac_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6331,7 +6620,7 @@ def frac_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6371,11 +6660,14 @@ def erf(input, *, out=None):
     ErfBackward0, from the entry erf of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERF(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erf, (input,), out)
     if out is not None:
         return write_out(erf, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -6390,7 +6682,6 @@ def erf(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6401,7 +6692,7 @@ def erf(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6433,12 +6724,14 @@ def erf_(input):
     erf, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERF_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erf_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6451,7 +6744,7 @@ def erf_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6497,11 +6790,14 @@ def erfc(input, *, out=None):
     ErfcBackward0, from the entry erfc of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERFC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erfc, (input,), out)
     if out is not None:
         return write_out(erfc, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -6516,7 +6812,6 @@ def erfc(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6527,7 +6822,7 @@ def erfc(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6559,12 +6854,14 @@ def erfc_(input):
     erfc, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERFC_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erfc_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6577,7 +6874,7 @@ def erfc_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6623,11 +6920,14 @@ def erfinv(input, *, out=None):
     ErfinvBackward0, from the entry erfinv of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERFINV(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erfinv, (input,), out)
     if out is not None:
         return write_out(erfinv, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -6642,7 +6942,6 @@ def erfinv(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6653,7 +6952,7 @@ def erfinv(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6685,12 +6984,14 @@ def erfinv_(input):
     erfinv, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ERFINV_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(erfinv_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6703,7 +7004,7 @@ def erfinv_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6749,11 +7050,14 @@ def lgamma(input, *, out=None):
     LgammaBackward0, from the entry lgamma of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LGAMMA(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lgamma, (input,), out)
     if out is not None:
         return write_out(lgamma, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -6768,7 +7072,6 @@ def lgamma(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6779,7 +7082,7 @@ def lgamma(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6811,12 +7114,14 @@ def lgamma_(input):
     lgamma, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LGAMMA_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lgamma_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6829,7 +7134,7 @@ def lgamma_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6875,11 +7180,14 @@ def digamma(input, *, out=None):
     DigammaBackward0, from the entry digamma of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIGAMMA(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(digamma, (input,), out)
     if out is not None:
         return write_out(digamma, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -6894,7 +7202,6 @@ def digamma(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -6905,7 +7212,7 @@ def digamma(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -6937,12 +7244,14 @@ def digamma_(input):
     digamma, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIGAMMA_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(digamma_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -6955,7 +7264,7 @@ def digamma_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7000,7 +7309,13 @@ def polygamma(n, self, *, out=None):
 
     PolygammaBackward0, from the entry polygamma of derivatives.yaml.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(polygamma, (n, self), out)
     if out is not None:
         return write_out(polygamma, (n, self), out)
     if self_.dtype.kind not in 'fcV':
@@ -7015,7 +7330,6 @@ def polygamma(n, self, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7027,7 +7341,7 @@ def polygamma(n, self, *, out=None):
             fn.hooks = None
             fn.saved_n = n
             fn.saved_self = self if self._vc is None and not flags else save(self)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7057,7 +7371,7 @@ def polygamma_(self, n):
     PolygammaBackward1, from the entry polygamma_ of derivatives.yaml.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -7065,6 +7379,8 @@ def polygamma_(self, n):
     if n.__class__ is not int:
         return _POLYGAMMA_(self, n)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(polygamma_, (self, n))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -7078,7 +7394,7 @@ def polygamma_(self, n):
         fn.hooks = None
         fn.saved_self = save(ops.clone(self))
         fn.saved_n = n
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -7125,13 +7441,16 @@ def mvlgamma(input, p, *, out=None):
     MvlgammaBackward0, from the entry mvlgamma of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MVLGAMMA(input, p, out=out)
     if p.__class__ is not int:
         return _MVLGAMMA(input, p, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mvlgamma, (input, p), out)
     if out is not None:
         return write_out(mvlgamma, (input, p), out)
     if self_.dtype.kind not in 'fcV':
@@ -7146,7 +7465,6 @@ def mvlgamma(input, p, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7158,7 +7476,7 @@ def mvlgamma(input, p, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_p = p
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7190,7 +7508,7 @@ def mvlgamma_(input, p):
     mvlgamma, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -7198,6 +7516,8 @@ def mvlgamma_(input, p):
     if p.__class__ is not int:
         return _MVLGAMMA_(input, p)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mvlgamma_, (input, p))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7211,7 +7531,7 @@ def mvlgamma_(input, p):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_p = p
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7257,11 +7577,14 @@ def sigmoid(input, *, out=None):
     SigmoidBackward0, from the entry sigmoid of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIGMOID(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sigmoid, (input,), out)
     if out is not None:
         return write_out(sigmoid, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -7276,7 +7599,6 @@ def sigmoid(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7286,7 +7608,7 @@ def sigmoid(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7318,12 +7640,14 @@ def sigmoid_(input):
     sigmoid, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIGMOID_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sigmoid_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7335,7 +7659,7 @@ def sigmoid_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7380,13 +7704,16 @@ def logit(input, eps=None, *, out=None):
     LogitBackward0, from the entry logit of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGIT(input, eps, out=out)
     if eps is not None and eps.__class__ is not float:
         return _LOGIT(input, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logit, (input, eps), out)
     if out is not None:
         return write_out(logit, (input, eps), out)
     if self_.dtype.kind not in 'fcV':
@@ -7401,7 +7728,6 @@ def logit(input, eps=None, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7413,7 +7739,7 @@ def logit(input, eps=None, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_eps = eps
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7445,7 +7771,7 @@ def logit_(input, eps=None):
     logit, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -7453,6 +7779,8 @@ def logit_(input, eps=None):
     if eps is not None and eps.__class__ is not float:
         return _LOGIT_(input, eps)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logit_, (input, eps))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7466,7 +7794,7 @@ def logit_(input, eps=None):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_eps = eps
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7512,11 +7840,14 @@ def sinc(input, *, out=None):
     SincBackward0, from the entry sinc of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SINC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sinc, (input,), out)
     if out is not None:
         return write_out(sinc, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -7531,7 +7862,6 @@ def sinc(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7542,7 +7872,7 @@ def sinc(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7574,12 +7904,14 @@ def sinc_(input):
     sinc, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SINC_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sinc_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7592,7 +7924,7 @@ def sinc_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7638,11 +7970,14 @@ def deg2rad(input, *, out=None):
     Deg2RadBackward0, from the entry deg2rad of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DEG2RAD(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(deg2rad, (input,), out)
     if out is not None:
         return write_out(deg2rad, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -7657,7 +7992,6 @@ def deg2rad(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7667,7 +8001,7 @@ def deg2rad(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7698,12 +8032,14 @@ def deg2rad_(input):
     deg2rad, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DEG2RAD_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(deg2rad_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7715,7 +8051,7 @@ def deg2rad_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7758,11 +8094,14 @@ def rad2deg(input, *, out=None):
     Rad2DegBackward0, from the entry rad2deg of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RAD2DEG(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rad2deg, (input,), out)
     if out is not None:
         return write_out(rad2deg, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -7777,7 +8116,6 @@ def rad2deg(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7787,7 +8125,7 @@ def rad2deg(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7818,12 +8156,14 @@ def rad2deg_(input):
     rad2deg, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RAD2DEG_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rad2deg_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7835,7 +8175,7 @@ def rad2deg_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -7878,13 +8218,16 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     NanToNumBackward0, from the entry nan_to_num of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
     if nan is not None and nan.__class__ is not float or posinf is not None and posinf.__class__ is not float or neginf is not None and neginf.__class__ is not float:
         return _NAN_TO_NUM(input, nan, posinf, neginf, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nan_to_num, (input, nan, posinf, neginf), out)
     if out is not None:
         return write_out(nan_to_num, (input, nan, posinf, neginf), out)
     try:
@@ -7897,7 +8240,6 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -7908,7 +8250,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -7940,7 +8282,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
     nan_to_num, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -7948,6 +8290,8 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
     if nan is not None and nan.__class__ is not float or posinf is not None and posinf.__class__ is not float or neginf is not None and neginf.__class__ is not float:
         return _NAN_TO_NUM_(input, nan, posinf, neginf)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nan_to_num_, (input, nan, posinf, neginf))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -7960,7 +8304,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8003,17 +8347,19 @@ def frexp(input, *, out=None):
     FrexpBackward0, from the entry frexp.Tensor of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FREXP_TENSOR(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(frexp, (input,), out)
     if out is not None:
         return write_out(frexp, (input,), out)
     mantissa_, exponent_ = kernels_elementwise.frexp(self_)
     mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
     exponent = None if exponent_ is None else ops.wrap(exponent_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return frexp_result((mantissa, exponent))
     if not flags & GRAD_OFF:
@@ -8023,7 +8369,7 @@ def frexp(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (mantissa_.shape, mantissa_.dtype)
             mantissa._edge = (fn, 0)
@@ -8057,11 +8403,14 @@ def logical_not(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_NOT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_not, (input,), out)
     if out is not None:
         return write_out(logical_not, (input,), out)
     try:
@@ -8074,7 +8423,6 @@ def logical_not(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8092,12 +8440,14 @@ def logical_not_(input):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_NOT_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_not_, (input,))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     try:
@@ -8123,11 +8473,14 @@ def bitwise_not(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_NOT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_not, (input,), out)
     if out is not None:
         return write_out(bitwise_not, (input,), out)
     try:
@@ -8140,7 +8493,6 @@ def bitwise_not(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
     if flags & FORWARD_AD:
@@ -8162,12 +8514,14 @@ def bitwise_not_(input):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_NOT_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_not_, (input,))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input,))
     if fits(self_):
@@ -8203,11 +8557,14 @@ def isnan(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISNAN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isnan, (input,), out)
     if out is not None:
         return write_out(isnan, (input,), out)
     try:
@@ -8220,7 +8577,6 @@ def isnan(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8240,11 +8596,14 @@ def isinf(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISINF(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isinf, (input,), out)
     if out is not None:
         return write_out(isinf, (input,), out)
     try:
@@ -8257,7 +8616,6 @@ def isinf(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8277,11 +8635,14 @@ def isfinite(input):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISFINITE(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isfinite, (input,))
     try:
         result_ = xp.isfinite(self_)
     except REFUSALS as error:
@@ -8292,7 +8653,6 @@ def isfinite(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8310,11 +8670,14 @@ def isposinf(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISPOSINF(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isposinf, (input,), out)
     if out is not None:
         return write_out(isposinf, (input,), out)
     try:
@@ -8327,7 +8690,6 @@ def isposinf(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8345,11 +8707,14 @@ def isneginf(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISNEGINF(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isneginf, (input,), out)
     if out is not None:
         return write_out(isneginf, (input,), out)
     try:
@@ -8362,7 +8727,6 @@ def isneginf(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8380,11 +8744,14 @@ def isreal(input):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISREAL(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isreal, (input,))
     try:
         result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones(self_.shape, bool)
     except REFUSALS as error:
@@ -8395,7 +8762,6 @@ def isreal(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8415,11 +8781,14 @@ def signbit(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SIGNBIT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(signbit, (input,), out)
     if out is not None:
         return write_out(signbit, (input,), out)
     try:
@@ -8432,7 +8801,6 @@ def signbit(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8454,11 +8822,14 @@ def eq(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EQ_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(eq, (input, other), out)
     if out is not None:
         return write_out(eq, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8473,7 +8844,6 @@ def eq(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8499,12 +8869,14 @@ def eq_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EQ__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(eq_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8517,7 +8889,7 @@ def eq_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8560,11 +8932,14 @@ def ne(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NE_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ne, (input, other), out)
     if out is not None:
         return write_out(ne, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8579,7 +8954,6 @@ def ne(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8605,12 +8979,14 @@ def ne_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NE__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ne_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8623,7 +8999,7 @@ def ne_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8664,11 +9040,14 @@ def lt(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LT_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lt, (input, other), out)
     if out is not None:
         return write_out(lt, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8683,7 +9062,6 @@ def lt(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8708,12 +9086,14 @@ def lt_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LT__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lt_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8726,7 +9106,7 @@ def lt_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8767,11 +9147,14 @@ def le(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LE_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(le, (input, other), out)
     if out is not None:
         return write_out(le, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8786,7 +9169,6 @@ def le(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8811,12 +9193,14 @@ def le_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LE__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(le_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8829,7 +9213,7 @@ def le_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8870,11 +9254,14 @@ def gt(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GT_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gt, (input, other), out)
     if out is not None:
         return write_out(gt, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8889,7 +9276,6 @@ def gt(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8914,12 +9300,14 @@ def gt_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GT__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gt_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -8932,7 +9320,7 @@ def gt_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8973,11 +9361,14 @@ def ge(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GE_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ge, (input, other), out)
     if out is not None:
         return write_out(ge, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -8992,7 +9383,6 @@ def ge(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9017,12 +9407,14 @@ def ge_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GE__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ge_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -9035,7 +9427,7 @@ def ge_(input, other):
         fn.next_edges = (edge_self, edge_other)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -9076,11 +9468,14 @@ def logical_and(input, other, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_AND(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_and, (input, other), out)
     if out is not None:
         return write_out(logical_and, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9095,7 +9490,6 @@ def logical_and(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9113,12 +9507,14 @@ def logical_and_(input, other):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_AND_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_and_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     written = self_
@@ -9147,11 +9543,14 @@ def logical_or(input, other, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_OR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_or, (input, other), out)
     if out is not None:
         return write_out(logical_or, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9166,7 +9565,6 @@ def logical_or(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9184,12 +9582,14 @@ def logical_or_(input, other):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_OR_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_or_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     written = self_
@@ -9218,11 +9618,14 @@ def logical_xor(input, other, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_XOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_xor, (input, other), out)
     if out is not None:
         return write_out(logical_xor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9237,7 +9640,6 @@ def logical_xor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9255,12 +9657,14 @@ def logical_xor_(input, other):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGICAL_XOR_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logical_xor_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input)
     written = self_
@@ -9288,7 +9692,13 @@ def bitwise_and_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_and_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_and_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9303,7 +9713,6 @@ def bitwise_and_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -9321,12 +9730,14 @@ def bitwise_and_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_AND__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_and_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     if fits(self_, other_):
@@ -9364,7 +9775,13 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_and_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_and_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -9379,7 +9796,6 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -9396,7 +9812,13 @@ def bitwise_or_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_or_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_or_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9411,7 +9833,6 @@ def bitwise_or_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -9429,12 +9850,14 @@ def bitwise_or_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_OR__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_or_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     if fits(self_, other_):
@@ -9472,7 +9895,13 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_or_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_or_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -9487,7 +9916,6 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -9504,7 +9932,13 @@ def bitwise_xor_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_xor_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_xor_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9519,7 +9953,6 @@ def bitwise_xor_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -9537,12 +9970,14 @@ def bitwise_xor_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_XOR__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_xor_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     if fits(self_, other_):
@@ -9580,7 +10015,13 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_xor_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_xor_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -9595,7 +10036,6 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -9610,7 +10050,13 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_left_shift_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_left_shift_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9625,7 +10071,6 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -9643,12 +10088,14 @@ def bitwise_left_shift_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_LEFT_SHIFT__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_left_shift_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     written = self_
@@ -9678,7 +10125,13 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_left_shift_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_left_shift_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -9693,7 +10146,6 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -9708,7 +10160,13 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_right_shift_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_right_shift_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9723,7 +10181,6 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -9741,12 +10198,14 @@ def bitwise_right_shift_(input, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BITWISE_RIGHT_SHIFT__TENSOR(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_right_shift_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     written = self_
@@ -9776,7 +10235,13 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
 
     Its derivative is not implemented.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bitwise_right_shift_Scalar_Tensor, (input, other), out)
     if out is not None:
         return write_out(bitwise_right_shift_Scalar_Tensor, (input, other), out)
     if other_.dtype.kind not in 'fcV' or input.__class__ is complex:
@@ -9791,7 +10256,6 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
@@ -9807,13 +10271,16 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     Its result never requires a gradient.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ISCLOSE(input, other, rtol, atol, equal_nan)
     if rtol.__class__ is not float or atol.__class__ is not float or equal_nan.__class__ is not bool:
         return _ISCLOSE(input, other, rtol, atol, equal_nan)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(isclose, (input, other, rtol, atol, equal_nan))
     try:
         result_ = kernels_elementwise.isclose(self_, other_, rtol, atol, equal_nan)
     except REFUSALS as error:
@@ -9824,7 +10291,6 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -9847,11 +10313,14 @@ def maximum(input, other, *, out=None):
     MaximumBackward0, from the entry maximum of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MAXIMUM(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(maximum, (input, other), out)
     if out is not None:
         return write_out(maximum, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9866,7 +10335,6 @@ def maximum(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -9879,7 +10347,7 @@ def maximum(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -9922,11 +10390,14 @@ def minimum(input, other, *, out=None):
     MinimumBackward0, from the entry minimum of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MINIMUM(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(minimum, (input, other), out)
     if out is not None:
         return write_out(minimum, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -9941,7 +10412,6 @@ def minimum(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -9954,7 +10424,7 @@ def minimum(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -9997,11 +10467,14 @@ def fmax(input, other, *, out=None):
     FmaxBackward0, from the entry fmax of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FMAX(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fmax, (input, other), out)
     if out is not None:
         return write_out(fmax, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10016,7 +10489,6 @@ def fmax(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10029,7 +10501,7 @@ def fmax(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10072,11 +10544,14 @@ def fmin(input, other, *, out=None):
     FminBackward0, from the entry fmin of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FMIN(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fmin, (input, other), out)
     if out is not None:
         return write_out(fmin, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10091,7 +10566,6 @@ def fmin(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10104,7 +10578,7 @@ def fmin(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10141,6 +10615,9 @@ def max_other(input, other, *, out=None):
 
     Made of other operators by composite.elementwise.max_other, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(max_other, (input, other), out, composite_elementwise.max_other)
     if out is not None:
         return write_out(max_other, (input, other), out)
     return composite_elementwise.max_other(input, other)
@@ -10151,6 +10628,9 @@ def min_other(input, other, *, out=None):
 
     Made of other operators by composite.elementwise.min_other, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(min_other, (input, other), out, composite_elementwise.min_other)
     if out is not None:
         return write_out(min_other, (input, other), out)
     return composite_elementwise.min_other(input, other)
@@ -10168,11 +10648,14 @@ def atan2(input, other, *, out=None):
     Atan2Backward0, from the entry atan2 of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATAN2(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atan2, (input, other), out)
     if out is not None:
         return write_out(atan2, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -10187,7 +10670,6 @@ def atan2(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10200,7 +10682,7 @@ def atan2(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10238,12 +10720,14 @@ def atan2_(input, other):
     atan2, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ATAN2_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atan2_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -10258,7 +10742,7 @@ def atan2_(input, other):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_other = other if other._vc is None and not flags else save(other)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -10317,11 +10801,14 @@ def hypot(input, other, *, out=None):
     HypotBackward0, from the entry hypot of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HYPOT(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hypot, (input, other), out)
     if out is not None:
         return write_out(hypot, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10336,7 +10823,6 @@ def hypot(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10351,7 +10837,7 @@ def hypot(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10390,12 +10876,14 @@ def hypot_(input, other):
     hypot, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HYPOT_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hypot_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -10412,7 +10900,7 @@ def hypot_(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_self else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -10465,7 +10953,13 @@ def copysign_Tensor(input, other, *, out=None):
 
     CopysignBackward0, from the entry copysign.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(copysign_Tensor, (input, other), out)
     if out is not None:
         return write_out(copysign_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -10480,7 +10974,6 @@ def copysign_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10496,7 +10989,7 @@ def copysign_Tensor(input, other, *, out=None):
             fn.saved_other_sym_sizes = other.shape
             fn.saved_other_scalar_type = other.dtype
             fn.saved_other_device = other.device
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10522,8 +11015,13 @@ def copysign__Tensor(input, other):
 
     copysign.Tensor, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(copysign__Tensor, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -10541,7 +11039,7 @@ def copysign__Tensor(input, other):
         fn.saved_other_sym_sizes = other.shape
         fn.saved_other_scalar_type = other.dtype
         fn.saved_other_device = other.device
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -10581,7 +11079,13 @@ def copysign_Scalar(input, other, *, out=None):
 
     CopysignBackward1, from the entry copysign.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(copysign_Scalar, (input, other), out)
     if out is not None:
         return write_out(copysign_Scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV':
@@ -10596,7 +11100,6 @@ def copysign_Scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10607,7 +11110,7 @@ def copysign_Scalar(input, other, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10633,8 +11136,13 @@ def copysign__Scalar(input, other):
 
     copysign.Scalar, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(copysign__Scalar, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -10647,7 +11155,7 @@ def copysign__Scalar(input, other):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -10689,11 +11197,14 @@ def nextafter(input, other, *, out=None):
     NextafterBackward0, from the entry nextafter of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEXTAFTER(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nextafter, (input, other), out)
     if out is not None:
         return write_out(nextafter, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10708,7 +11219,6 @@ def nextafter(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -10725,7 +11235,7 @@ def nextafter(input, other, *, out=None):
             fn.saved_other_sym_sizes = other.shape
             fn.saved_other_scalar_type = other.dtype
             fn.saved_other_device = other.device
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -10758,12 +11268,14 @@ def nextafter_(input, other):
     nextafter, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEXTAFTER_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nextafter_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -10782,7 +11294,7 @@ def nextafter_(input, other):
         fn.saved_other_sym_sizes = other.shape
         fn.saved_other_scalar_type = other.dtype
         fn.saved_other_device = other.device
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -10825,11 +11337,14 @@ def heaviside(input, values, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_, values_ = input._array, values._array
+        self_, values_ = input._operand, values._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HEAVISIDE(input, values, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(heaviside, (input, values), out)
     if out is not None:
         return write_out(heaviside, (input, values), out)
     try:
@@ -10842,7 +11357,6 @@ def heaviside(input, values, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
     if flags & FORWARD_AD:
@@ -10864,12 +11378,14 @@ def heaviside_(input, values):
     Its derivative is not implemented.
     """
     try:
-        self_, values_ = input._array, values._array
+        self_, values_ = input._operand, values._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HEAVISIDE_(input, values)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(heaviside_, (input, values))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, values,))
     try:
@@ -10897,11 +11413,14 @@ def gcd(input, other, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GCD(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gcd, (input, other), out)
     if out is not None:
         return write_out(gcd, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10916,7 +11435,6 @@ def gcd(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -10938,12 +11456,14 @@ def gcd_(input, other):
     Its derivative is not implemented.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GCD_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gcd_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     written = self_
@@ -10974,11 +11494,14 @@ def lcm(input, other, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LCM(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lcm, (input, other), out)
     if out is not None:
         return write_out(lcm, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -10993,7 +11516,6 @@ def lcm(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
     if flags & FORWARD_AD:
@@ -11015,12 +11537,14 @@ def lcm_(input, other):
     Its derivative is not implemented.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LCM_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(lcm_, (input, other))
     if input._edge is None and not flags & GRAD_OFF:
         check_inplace(input, (input, other,))
     written = self_
@@ -11055,7 +11579,13 @@ def xlogy_Tensor(input, other, *, out=None):
 
     XlogyBackward0, from the entry xlogy.Tensor of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(xlogy_Tensor, (input, other), out)
     if out is not None:
         return write_out(xlogy_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -11070,7 +11600,6 @@ def xlogy_Tensor(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11083,7 +11612,7 @@ def xlogy_Tensor(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11114,8 +11643,13 @@ def xlogy__Tensor(input, other):
 
     xlogy.Tensor, written into self; see there for the derivative.
     """
-    self_, other_ = input._array, other._array
-    flags = state.flags
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(xlogy__Tensor, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11130,7 +11664,7 @@ def xlogy__Tensor(input, other):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_other = other if other._vc is None and not flags else save(other)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11175,7 +11709,13 @@ def xlogy_Scalar_Self(input, other, *, out=None):
 
     XlogyBackward1, from the entry xlogy.Scalar_Self of derivatives.yaml.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(xlogy_Scalar_Self, (input, other), out)
     if out is not None:
         return write_out(xlogy_Scalar_Self, (input, other), out)
     if other_.dtype.kind not in 'fcV':
@@ -11190,7 +11730,6 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11202,7 +11741,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11232,7 +11771,13 @@ def xlogy_Scalar_Other(input, other, *, out=None):
 
     XlogyBackward2, from the entry xlogy.Scalar_Other of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(xlogy_Scalar_Other, (input, other), out)
     if out is not None:
         return write_out(xlogy_Scalar_Other, (input, other), out)
     if self_.dtype.kind not in 'fcV':
@@ -11247,7 +11792,6 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11259,7 +11803,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11284,8 +11828,13 @@ def xlogy__Scalar_Other(input, other):
 
     xlogy.Scalar_Other, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(xlogy__Scalar_Other, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11299,7 +11848,7 @@ def xlogy__Scalar_Other(input, other):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_other = other
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11340,11 +11889,14 @@ def logaddexp(input, other, *, out=None):
     LogaddexpBackward0, from the entry logaddexp of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGADDEXP(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logaddexp, (input, other), out)
     if out is not None:
         return write_out(logaddexp, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -11359,7 +11911,6 @@ def logaddexp(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11372,7 +11923,7 @@ def logaddexp(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11415,11 +11966,14 @@ def logaddexp2(input, other, *, out=None):
     Logaddexp2Backward0, from the entry logaddexp2 of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGADDEXP2(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logaddexp2, (input, other), out)
     if out is not None:
         return write_out(logaddexp2, (input, other), out)
     if self_.dtype is not other_.dtype:
@@ -11434,7 +11988,6 @@ def logaddexp2(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11447,7 +12000,7 @@ def logaddexp2(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11490,11 +12043,14 @@ def ldexp(input, other, *, out=None):
     LdexpBackward0, from the entry ldexp.Tensor of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LDEXP_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ldexp, (input, other), out)
     if out is not None:
         return write_out(ldexp, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -11509,7 +12065,6 @@ def ldexp(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11523,7 +12078,7 @@ def ldexp(input, other, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11561,12 +12116,14 @@ def ldexp_(input, other):
     ldexp.Tensor, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LDEXP_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ldexp_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11582,7 +12139,7 @@ def ldexp_(input, other):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11632,7 +12189,13 @@ def lerp_Scalar(input, end, weight, *, out=None):
 
     LerpBackward0, from the entry lerp.Scalar of derivatives.yaml.
     """
-    self_, end_ = input._array, end._array
+    try:
+        self_, end_ = input._operand, end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(lerp_Scalar, (input, end, weight), out)
     if out is not None:
         return write_out(lerp_Scalar, (input, end, weight), out)
     try:
@@ -11645,7 +12208,6 @@ def lerp_Scalar(input, end, weight, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11657,7 +12219,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_weight = weight
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11686,8 +12248,13 @@ def lerp__Scalar(input, end, weight):
 
     lerp.Scalar, written into self; see there for the derivative.
     """
-    self_, end_ = input._array, end._array
-    flags = state.flags
+    try:
+        self_, end_ = input._operand, end._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(lerp__Scalar, (input, end, weight))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11701,7 +12268,7 @@ def lerp__Scalar(input, end, weight):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_weight = weight
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11741,7 +12308,13 @@ def lerp_Tensor(input, end, weight, *, out=None):
 
     LerpBackward1, from the entry lerp.Tensor of derivatives.yaml.
     """
-    self_, end_, weight_ = input._array, end._array, weight._array
+    try:
+        self_, end_, weight_ = input._operand, end._operand, weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(lerp_Tensor, (input, end, weight), out)
     if out is not None:
         return write_out(lerp_Tensor, (input, end, weight), out)
     try:
@@ -11754,7 +12327,6 @@ def lerp_Tensor(input, end, weight, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11772,7 +12344,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_weight else None
             fn.saved_end = (end if end._vc is None and not flags else save(end)) if needs_weight else None
             fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_self or needs_end else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11807,8 +12379,13 @@ def lerp__Tensor(input, end, weight):
 
     lerp.Tensor, written into self; see there for the derivative.
     """
-    self_, end_, weight_ = input._array, end._array, weight._array
-    flags = state.flags
+    try:
+        self_, end_, weight_ = input._operand, end._operand, weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(lerp__Tensor, (input, end, weight))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11828,7 +12405,7 @@ def lerp__Tensor(input, end, weight):
         fn.saved_self = (save(ops.clone(input))) if needs_weight else None
         fn.saved_end = (end if end._vc is None and not flags else save(end)) if needs_weight else None
         fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_self or needs_end else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11880,7 +12457,13 @@ def clamp_Tensor(input, min, max, *, out=None):
 
     ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.
     """
-    self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
+    try:
+        self_, min_, max_ = input._operand, None if min is None else min._operand, None if max is None else max._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_Tensor, (input, min, max), out)
     if out is not None:
         return write_out(clamp_Tensor, (input, min, max), out)
     if min_ is not None and self_.dtype is not min_.dtype or max_ is not None and self_.dtype is not max_.dtype:
@@ -11895,7 +12478,6 @@ def clamp_Tensor(input, min, max, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -11910,7 +12492,7 @@ def clamp_Tensor(input, min, max, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_min = save(min)
             fn.saved_max = save(max)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -11945,8 +12527,13 @@ def clamp__Tensor(input, min, max):
 
     clamp.Tensor, written into self; see there for the derivative.
     """
-    self_, min_, max_ = input._array, None if min is None else min._array, None if max is None else max._array
-    flags = state.flags
+    try:
+        self_, min_, max_ = input._operand, None if min is None else min._operand, None if max is None else max._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp__Tensor, (input, min, max))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -11963,7 +12550,7 @@ def clamp__Tensor(input, min, max):
         fn.saved_self = save(ops.clone(input))
         fn.saved_min = save(min)
         fn.saved_max = save(max)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12013,7 +12600,13 @@ def clamp(input, min, max, *, out=None):
 
     ClampBackward1, from the entry clamp of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp, (input, min, max), out)
     if out is not None:
         return write_out(clamp, (input, min, max), out)
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
@@ -12028,7 +12621,6 @@ def clamp(input, min, max, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12041,7 +12633,7 @@ def clamp(input, min, max, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_min = min
             fn.saved_max = max
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12066,8 +12658,13 @@ def clamp_(input, min, max):
 
     clamp, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_, (input, min, max))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12082,7 +12679,7 @@ def clamp_(input, min, max):
         fn.saved_self = save(ops.clone(input))
         fn.saved_min = min
         fn.saved_max = max
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12121,7 +12718,13 @@ def clamp_min(input, min, *, out=None):
 
     ClampMinBackward0, from the entry clamp_min of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_min, (input, min), out)
     if out is not None:
         return write_out(clamp_min, (input, min), out)
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
@@ -12136,7 +12739,6 @@ def clamp_min(input, min, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12148,7 +12750,7 @@ def clamp_min(input, min, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_min = min
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12173,8 +12775,13 @@ def clamp_min_(input, min):
 
     clamp_min, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_min_, (input, min))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12188,7 +12795,7 @@ def clamp_min_(input, min):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_min = min
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12228,7 +12835,13 @@ def clamp_min_Tensor(input, min, *, out=None):
 
     ClampMinBackward1, from the entry clamp_min.Tensor of derivatives.yaml.
     """
-    self_, min_ = input._array, min._array
+    try:
+        self_, min_ = input._operand, min._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_min_Tensor, (input, min), out)
     if out is not None:
         return write_out(clamp_min_Tensor, (input, min), out)
     if self_.dtype is not min_.dtype:
@@ -12243,7 +12856,6 @@ def clamp_min_Tensor(input, min, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12256,7 +12868,7 @@ def clamp_min_Tensor(input, min, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_min = min if min._vc is None and not flags else save(min)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12287,8 +12899,13 @@ def clamp_min__Tensor(input, min):
 
     clamp_min.Tensor, written into self; see there for the derivative.
     """
-    self_, min_ = input._array, min._array
-    flags = state.flags
+    try:
+        self_, min_ = input._operand, min._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_min__Tensor, (input, min))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12303,7 +12920,7 @@ def clamp_min__Tensor(input, min):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_min = min if min._vc is None and not flags else save(min)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12348,7 +12965,13 @@ def clamp_max(input, max, *, out=None):
 
     ClampMaxBackward0, from the entry clamp_max of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_max, (input, max), out)
     if out is not None:
         return write_out(clamp_max, (input, max), out)
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
@@ -12363,7 +12986,6 @@ def clamp_max(input, max, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12375,7 +12997,7 @@ def clamp_max(input, max, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_max = max
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12400,8 +13022,13 @@ def clamp_max_(input, max):
 
     clamp_max, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_max_, (input, max))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12415,7 +13042,7 @@ def clamp_max_(input, max):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_max = max
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12455,7 +13082,13 @@ def clamp_max_Tensor(input, max, *, out=None):
 
     ClampMaxBackward1, from the entry clamp_max.Tensor of derivatives.yaml.
     """
-    self_, max_ = input._array, max._array
+    try:
+        self_, max_ = input._operand, max._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_max_Tensor, (input, max), out)
     if out is not None:
         return write_out(clamp_max_Tensor, (input, max), out)
     if self_.dtype is not max_.dtype:
@@ -12470,7 +13103,6 @@ def clamp_max_Tensor(input, max, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12483,7 +13115,7 @@ def clamp_max_Tensor(input, max, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_max = max if max._vc is None and not flags else save(max)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12514,8 +13146,13 @@ def clamp_max__Tensor(input, max):
 
     clamp_max.Tensor, written into self; see there for the derivative.
     """
-    self_, max_ = input._array, max._array
-    flags = state.flags
+    try:
+        self_, max_ = input._operand, max._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clamp_max__Tensor, (input, max))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12530,7 +13167,7 @@ def clamp_max__Tensor(input, max):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_max = max if max._vc is None and not flags else save(max)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12576,7 +13213,13 @@ def where_self(condition, self, other, *, out=None):
 
     WhereBackward0, from the entry where.self of derivatives.yaml.
     """
-    condition_, self_, other_ = condition._array, self._array, other._array
+    try:
+        condition_, self_, other_ = condition._operand, self._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(where_self, (condition, self, other), out)
     if out is not None:
         return write_out(where_self, (condition, self, other), out)
     if self_.dtype is not other_.dtype:
@@ -12591,7 +13234,6 @@ def where_self(condition, self, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12603,7 +13245,7 @@ def where_self(condition, self, other, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_condition = condition if condition._vc is None and not flags else save(condition)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12636,7 +13278,13 @@ def fill_Scalar(input, value, *, out=None):
 
     FillBackward0, from the entry fill.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fill_Scalar, (input, value), out)
     if out is not None:
         return write_out(fill_Scalar, (input, value), out)
     try:
@@ -12649,7 +13297,6 @@ def fill_Scalar(input, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12659,7 +13306,7 @@ def fill_Scalar(input, value, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12688,7 +13335,13 @@ def fill_Tensor(input, value, *, out=None):
 
     FillBackward1, from the entry fill.Tensor of derivatives.yaml.
     """
-    self_, value_ = input._array, value._array
+    try:
+        self_, value_ = input._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fill_Tensor, (input, value), out)
     if out is not None:
         return write_out(fill_Tensor, (input, value), out)
     try:
@@ -12701,7 +13354,6 @@ def fill_Tensor(input, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12712,7 +13364,7 @@ def fill_Tensor(input, value, *, out=None):
             fn.next_edges = (edge_self, edge_value)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12745,8 +13397,13 @@ def fill__Scalar(input, value):
 
     FillBackward2, from the entry fill_.Scalar of derivatives.yaml.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fill__Scalar, (input, value))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12758,7 +13415,7 @@ def fill__Scalar(input, value):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12788,8 +13445,13 @@ def fill__Tensor(input, value):
 
     FillBackward3, from the entry fill_.Tensor of derivatives.yaml.
     """
-    self_, value_ = input._array, value._array
-    flags = state.flags
+    try:
+        self_, value_ = input._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(fill__Tensor, (input, value))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12802,7 +13464,7 @@ def fill__Tensor(input, value):
         fn.next_edges = (edge_self, edge_value)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12838,11 +13500,14 @@ def zero(input, *, out=None):
     ZeroBackward0, from the entry zero of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ZERO(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(zero, (input,), out)
     if out is not None:
         return write_out(zero, (input,), out)
     try:
@@ -12854,7 +13519,6 @@ def zero(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12864,7 +13528,7 @@ def zero(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -12895,12 +13559,14 @@ def zero_(input):
     zero, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ZERO_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(zero_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -12912,7 +13578,7 @@ def zero_(input):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12949,11 +13615,14 @@ def sigmoid_backward(grad_output, output):
     SigmoidBackwardBackward0, from the entry sigmoid_backward of derivatives.yaml.
     """
     try:
-        grad_output_, output_ = grad_output._array, output._array
+        grad_output_, output_ = grad_output._operand, output._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SIGMOID_BACKWARD(grad_output, output)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sigmoid_backward, (grad_output, output))
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
     try:
@@ -12966,7 +13635,6 @@ def sigmoid_backward(grad_output, output):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -12980,7 +13648,7 @@ def sigmoid_backward(grad_output, output):
             fn.hooks = None
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
             fn.saved_output = output if output._vc is None and not flags else save(output)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -13023,11 +13691,14 @@ def tanh_backward(grad_output, output):
     TanhBackwardBackward0, from the entry tanh_backward of derivatives.yaml.
     """
     try:
-        grad_output_, output_ = grad_output._array, output._array
+        grad_output_, output_ = grad_output._operand, output._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _TANH_BACKWARD(grad_output, output)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tanh_backward, (grad_output, output))
     if grad_output_.dtype is not output_.dtype:
         grad_output_, output_ = promote((grad_output, output,), ())
     try:
@@ -13040,7 +13711,6 @@ def tanh_backward(grad_output, output):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -13054,7 +13724,7 @@ def tanh_backward(grad_output, output):
             fn.hooks = None
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
             fn.saved_output = output if output._vc is None and not flags else save(output)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -13092,13 +13762,16 @@ def logit_backward(grad_output, self, eps=None):
     Its derivative is not implemented.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _LOGIT_BACKWARD(grad_output, self, eps)
     if eps is not None and eps.__class__ is not float:
         return _LOGIT_BACKWARD(grad_output, self, eps)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logit_backward, (grad_output, self, eps))
     if grad_output_.dtype is not self_.dtype:
         grad_output_, self_ = promote((grad_output, self,), ())
     try:
@@ -13111,7 +13784,6 @@ def logit_backward(grad_output, self, eps=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
     if flags & FORWARD_AD:
@@ -13133,11 +13805,14 @@ def absolute(input, *, out=None):
     Made of other operators by composite.elementwise.absolute, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ABSOLUTE(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(absolute, (input,), out, composite_elementwise.absolute)
     if out is not None:
         return write_out(absolute, (input,), out)
     return composite_elementwise.absolute(input)
@@ -13146,7 +13821,7 @@ def absolute(input, *, out=None):
 _ABSOLUTE = GuardedOverload("absolute", ((
     'absolute(Tensor self, *, Tensor? out=None)',
     absolute,
-),))
+),), composite_elementwise.absolute)
 
 
 def absolute_(self):
@@ -13155,18 +13830,21 @@ def absolute_(self):
     Made of other operators by composite.elementwise.absolute_, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ABSOLUTE_(self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(absolute_, (self,), None, composite_elementwise.absolute_)
     return composite_elementwise.absolute_(self)
 
 
 _ABSOLUTE_ = GuardedOverload("absolute_", ((
     'absolute_(Tensor self)',
     absolute_,
-),))
+),), composite_elementwise.absolute_)
 
 
 def arcsin(input, *, out=None):
@@ -13175,11 +13853,14 @@ def arcsin(input, *, out=None):
     Made of other operators by composite.elementwise.arcsin, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCSIN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arcsin, (input,), out, composite_elementwise.arcsin)
     if out is not None:
         return write_out(arcsin, (input,), out)
     return composite_elementwise.arcsin(input)
@@ -13188,7 +13869,7 @@ def arcsin(input, *, out=None):
 _ARCSIN = GuardedOverload("arcsin", ((
     'arcsin(Tensor self, *, Tensor? out=None)',
     arcsin,
-),))
+),), composite_elementwise.arcsin)
 
 
 def arcsin_(input):
@@ -13197,18 +13878,21 @@ def arcsin_(input):
     Made of other operators by composite.elementwise.arcsin_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCSIN_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arcsin_, (input,), None, composite_elementwise.arcsin_)
     return composite_elementwise.arcsin_(input)
 
 
 _ARCSIN_ = GuardedOverload("arcsin_", ((
     'arcsin_(Tensor self)',
     arcsin_,
-),))
+),), composite_elementwise.arcsin_)
 
 
 def arccos(input, *, out=None):
@@ -13217,11 +13901,14 @@ def arccos(input, *, out=None):
     Made of other operators by composite.elementwise.arccos, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCCOS(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arccos, (input,), out, composite_elementwise.arccos)
     if out is not None:
         return write_out(arccos, (input,), out)
     return composite_elementwise.arccos(input)
@@ -13230,7 +13917,7 @@ def arccos(input, *, out=None):
 _ARCCOS = GuardedOverload("arccos", ((
     'arccos(Tensor self, *, Tensor? out=None)',
     arccos,
-),))
+),), composite_elementwise.arccos)
 
 
 def arccos_(input):
@@ -13239,18 +13926,21 @@ def arccos_(input):
     Made of other operators by composite.elementwise.arccos_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCCOS_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arccos_, (input,), None, composite_elementwise.arccos_)
     return composite_elementwise.arccos_(input)
 
 
 _ARCCOS_ = GuardedOverload("arccos_", ((
     'arccos_(Tensor self)',
     arccos_,
-),))
+),), composite_elementwise.arccos_)
 
 
 def arctan(input, *, out=None):
@@ -13259,11 +13949,14 @@ def arctan(input, *, out=None):
     Made of other operators by composite.elementwise.arctan, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTAN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctan, (input,), out, composite_elementwise.arctan)
     if out is not None:
         return write_out(arctan, (input,), out)
     return composite_elementwise.arctan(input)
@@ -13272,7 +13965,7 @@ def arctan(input, *, out=None):
 _ARCTAN = GuardedOverload("arctan", ((
     'arctan(Tensor self, *, Tensor? out=None)',
     arctan,
-),))
+),), composite_elementwise.arctan)
 
 
 def arctan_(input):
@@ -13281,18 +13974,21 @@ def arctan_(input):
     Made of other operators by composite.elementwise.arctan_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTAN_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctan_, (input,), None, composite_elementwise.arctan_)
     return composite_elementwise.arctan_(input)
 
 
 _ARCTAN_ = GuardedOverload("arctan_", ((
     'arctan_(Tensor self)',
     arctan_,
-),))
+),), composite_elementwise.arctan_)
 
 
 def arcsinh(input, *, out=None):
@@ -13301,11 +13997,14 @@ def arcsinh(input, *, out=None):
     Made of other operators by composite.elementwise.arcsinh, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCSINH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arcsinh, (input,), out, composite_elementwise.arcsinh)
     if out is not None:
         return write_out(arcsinh, (input,), out)
     return composite_elementwise.arcsinh(input)
@@ -13314,7 +14013,7 @@ def arcsinh(input, *, out=None):
 _ARCSINH = GuardedOverload("arcsinh", ((
     'arcsinh(Tensor self, *, Tensor? out=None)',
     arcsinh,
-),))
+),), composite_elementwise.arcsinh)
 
 
 def arcsinh_(input):
@@ -13323,18 +14022,21 @@ def arcsinh_(input):
     Made of other operators by composite.elementwise.arcsinh_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCSINH_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arcsinh_, (input,), None, composite_elementwise.arcsinh_)
     return composite_elementwise.arcsinh_(input)
 
 
 _ARCSINH_ = GuardedOverload("arcsinh_", ((
     'arcsinh_(Tensor self)',
     arcsinh_,
-),))
+),), composite_elementwise.arcsinh_)
 
 
 def arccosh(input, *, out=None):
@@ -13343,11 +14045,14 @@ def arccosh(input, *, out=None):
     Made of other operators by composite.elementwise.arccosh, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCCOSH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arccosh, (input,), out, composite_elementwise.arccosh)
     if out is not None:
         return write_out(arccosh, (input,), out)
     return composite_elementwise.arccosh(input)
@@ -13356,7 +14061,7 @@ def arccosh(input, *, out=None):
 _ARCCOSH = GuardedOverload("arccosh", ((
     'arccosh(Tensor self, *, Tensor? out=None)',
     arccosh,
-),))
+),), composite_elementwise.arccosh)
 
 
 def arccosh_(input):
@@ -13365,18 +14070,21 @@ def arccosh_(input):
     Made of other operators by composite.elementwise.arccosh_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCCOSH_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arccosh_, (input,), None, composite_elementwise.arccosh_)
     return composite_elementwise.arccosh_(input)
 
 
 _ARCCOSH_ = GuardedOverload("arccosh_", ((
     'arccosh_(Tensor self)',
     arccosh_,
-),))
+),), composite_elementwise.arccosh_)
 
 
 def arctanh(input, *, out=None):
@@ -13385,11 +14093,14 @@ def arctanh(input, *, out=None):
     Made of other operators by composite.elementwise.arctanh, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTANH(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctanh, (input,), out, composite_elementwise.arctanh)
     if out is not None:
         return write_out(arctanh, (input,), out)
     return composite_elementwise.arctanh(input)
@@ -13398,7 +14109,7 @@ def arctanh(input, *, out=None):
 _ARCTANH = GuardedOverload("arctanh", ((
     'arctanh(Tensor self, *, Tensor? out=None)',
     arctanh,
-),))
+),), composite_elementwise.arctanh)
 
 
 def arctanh_(input):
@@ -13407,18 +14118,21 @@ def arctanh_(input):
     Made of other operators by composite.elementwise.arctanh_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTANH_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctanh_, (input,), None, composite_elementwise.arctanh_)
     return composite_elementwise.arctanh_(input)
 
 
 _ARCTANH_ = GuardedOverload("arctanh_", ((
     'arctanh_(Tensor self)',
     arctanh_,
-),))
+),), composite_elementwise.arctanh_)
 
 
 def negative(input, *, out=None):
@@ -13427,11 +14141,14 @@ def negative(input, *, out=None):
     Made of other operators by composite.elementwise.negative, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEGATIVE(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(negative, (input,), out, composite_elementwise.negative)
     if out is not None:
         return write_out(negative, (input,), out)
     return composite_elementwise.negative(input)
@@ -13440,7 +14157,7 @@ def negative(input, *, out=None):
 _NEGATIVE = GuardedOverload("negative", ((
     'negative(Tensor self, *, Tensor? out=None)',
     negative,
-),))
+),), composite_elementwise.negative)
 
 
 def negative_(input):
@@ -13449,18 +14166,21 @@ def negative_(input):
     Made of other operators by composite.elementwise.negative_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NEGATIVE_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(negative_, (input,), None, composite_elementwise.negative_)
     return composite_elementwise.negative_(input)
 
 
 _NEGATIVE_ = GuardedOverload("negative_", ((
     'negative_(Tensor self)',
     negative_,
-),))
+),), composite_elementwise.negative_)
 
 
 def fix(input, *, out=None):
@@ -13469,11 +14189,14 @@ def fix(input, *, out=None):
     Made of other operators by composite.elementwise.fix, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FIX(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fix, (input,), out, composite_elementwise.fix)
     if out is not None:
         return write_out(fix, (input,), out)
     return composite_elementwise.fix(input)
@@ -13482,7 +14205,7 @@ def fix(input, *, out=None):
 _FIX = GuardedOverload("fix", ((
     'fix(Tensor self, *, Tensor? out=None)',
     fix,
-),))
+),), composite_elementwise.fix)
 
 
 def fix_(input):
@@ -13491,18 +14214,21 @@ def fix_(input):
     Made of other operators by composite.elementwise.fix_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FIX_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fix_, (input,), None, composite_elementwise.fix_)
     return composite_elementwise.fix_(input)
 
 
 _FIX_ = GuardedOverload("fix_", ((
     'fix_(Tensor self)',
     fix_,
-),))
+),), composite_elementwise.fix_)
 
 
 def square(input, *, out=None):
@@ -13511,11 +14237,14 @@ def square(input, *, out=None):
     Made of other operators by composite.elementwise.square, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SQUARE(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(square, (input,), out, composite_elementwise.square)
     if out is not None:
         return write_out(square, (input,), out)
     return composite_elementwise.square(input)
@@ -13524,7 +14253,7 @@ def square(input, *, out=None):
 _SQUARE = GuardedOverload("square", ((
     'square(Tensor self, *, Tensor? out=None)',
     square,
-),))
+),), composite_elementwise.square)
 
 
 def square_(input):
@@ -13533,18 +14262,21 @@ def square_(input):
     Made of other operators by composite.elementwise.square_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SQUARE_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(square_, (input,), None, composite_elementwise.square_)
     return composite_elementwise.square_(input)
 
 
 _SQUARE_ = GuardedOverload("square_", ((
     'square_(Tensor self)',
     square_,
-),))
+),), composite_elementwise.square_)
 
 
 def subtract(input, other, *, alpha=1, out=None):
@@ -13555,7 +14287,7 @@ def subtract(input, other, *, alpha=1, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -13564,6 +14296,9 @@ def subtract(input, other, *, alpha=1, out=None):
         return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
     if alpha.__class__ not in NUMBERS:
         return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(subtract, (input, other, alpha), out, composite_elementwise.subtract)
     if out is not None:
         return write_out(subtract, (input, other), out, alpha=alpha)
     return composite_elementwise.subtract(input, other, alpha)
@@ -13572,7 +14307,7 @@ def subtract(input, other, *, alpha=1, out=None):
 _SUBTRACT_TENSOR = GuardedOverload("subtract", ((
     'subtract(Tensor|number self, Tensor|number other, *, Scalar alpha=1, Tensor? out=None)',
     subtract,
-),))
+),), composite_elementwise.subtract)
 
 
 def subtract_(self, other, *, alpha=1):
@@ -13583,20 +14318,23 @@ def subtract_(self, other, *, alpha=1):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SUBTRACT__TENSOR(self, other, alpha=alpha)
     if alpha.__class__ not in NUMBERS:
         return _SUBTRACT__TENSOR(self, other, alpha=alpha)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(subtract_, (self, other, alpha), None, composite_elementwise.subtract_)
     return composite_elementwise.subtract_(self, other, alpha)
 
 
 _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
     'subtract_(Tensor self, Tensor|number other, *, Scalar alpha=1)',
     subtract_,
-),))
+),), composite_elementwise.subtract_)
 
 
 def multiply(input, other, *, out=None):
@@ -13607,13 +14345,16 @@ def multiply(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return multiply(wrapped_number(input, other), other, out=out)
         return _MULTIPLY_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multiply, (input, other), out, composite_elementwise.multiply)
     if out is not None:
         return write_out(multiply, (input, other), out)
     return composite_elementwise.multiply(input, other)
@@ -13622,7 +14363,7 @@ def multiply(input, other, *, out=None):
 _MULTIPLY_TENSOR = GuardedOverload("multiply", ((
     'multiply(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
     multiply,
-),))
+),), composite_elementwise.multiply)
 
 
 def multiply_(self, other):
@@ -13633,18 +14374,21 @@ def multiply_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MULTIPLY__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multiply_, (self, other), None, composite_elementwise.multiply_)
     return composite_elementwise.multiply_(self, other)
 
 
 _MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
     'multiply_(Tensor self, Tensor|number other)',
     multiply_,
-),))
+),), composite_elementwise.multiply_)
 
 
 def divide_Tensor(input, other, *, out=None):
@@ -13652,6 +14396,9 @@ def divide_Tensor(input, other, *, out=None):
 
     Made of other operators by composite.elementwise.divide, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide_Tensor, (input, other), out, composite_elementwise.divide)
     if out is not None:
         return write_out(divide_Tensor, (input, other), out)
     return composite_elementwise.divide(input, other)
@@ -13662,6 +14409,9 @@ def divide__Tensor(self, other):
 
     Made of other operators by composite.elementwise.divide_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide__Tensor, (self, other), None, composite_elementwise.divide_)
     return composite_elementwise.divide_(self, other)
 
 
@@ -13670,6 +14420,9 @@ def divide_Tensor_mode(input, other, rounding_mode, *, out=None):
 
     Made of other operators by composite.elementwise.divide_mode, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide_Tensor_mode, (input, other, rounding_mode), out, composite_elementwise.divide_mode)
     if out is not None:
         return write_out(divide_Tensor_mode, (input, other, rounding_mode), out)
     return composite_elementwise.divide_mode(input, other, rounding_mode)
@@ -13680,6 +14433,9 @@ def divide__Tensor_mode(self, other, rounding_mode):
 
     Made of other operators by composite.elementwise.divide_mode_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide__Tensor_mode, (self, other, rounding_mode), None, composite_elementwise.divide_mode_)
     return composite_elementwise.divide_mode_(self, other, rounding_mode)
 
 
@@ -13691,13 +14447,16 @@ def true_divide(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         if input.__class__ in NUMBERS and other.__class__ not in NUMBERS:
             return true_divide(wrapped_number(input, other), other, out=out)
         return _TRUE_DIVIDE_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(true_divide, (input, other), out, composite_elementwise.true_divide)
     if out is not None:
         return write_out(true_divide, (input, other), out)
     return composite_elementwise.true_divide(input, other)
@@ -13706,7 +14465,7 @@ def true_divide(input, other, *, out=None):
 _TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
     'true_divide(Tensor|number self, Tensor|number other, *, Tensor? out=None)',
     true_divide,
-),))
+),), composite_elementwise.true_divide)
 
 
 def true_divide_(self, other):
@@ -13717,18 +14476,21 @@ def true_divide_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRUE_DIVIDE__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(true_divide_, (self, other), None, composite_elementwise.true_divide_)
     return composite_elementwise.true_divide_(self, other)
 
 
 _TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
     'true_divide_(Tensor self, Tensor|number other)',
     true_divide_,
-),))
+),), composite_elementwise.true_divide_)
 
 
 def arctan2(input, other, *, out=None):
@@ -13737,11 +14499,14 @@ def arctan2(input, other, *, out=None):
     Made of other operators by composite.elementwise.arctan2, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTAN2(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctan2, (input, other), out, composite_elementwise.arctan2)
     if out is not None:
         return write_out(arctan2, (input, other), out)
     return composite_elementwise.arctan2(input, other)
@@ -13750,7 +14515,7 @@ def arctan2(input, other, *, out=None):
 _ARCTAN2 = GuardedOverload("arctan2", ((
     'arctan2(Tensor self, Tensor other, *, Tensor? out=None)',
     arctan2,
-),))
+),), composite_elementwise.arctan2)
 
 
 def arctan2_(self, other):
@@ -13759,18 +14524,21 @@ def arctan2_(self, other):
     Made of other operators by composite.elementwise.arctan2_, and differentiable through them.
     """
     try:
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARCTAN2_(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(arctan2_, (self, other), None, composite_elementwise.arctan2_)
     return composite_elementwise.arctan2_(self, other)
 
 
 _ARCTAN2_ = GuardedOverload("arctan2_", ((
     'arctan2_(Tensor self, Tensor other)',
     arctan2_,
-),))
+),), composite_elementwise.arctan2_)
 
 
 def not_equal(input, other, *, out=None):
@@ -13781,11 +14549,14 @@ def not_equal(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NOT_EQUAL_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(not_equal, (input, other), out, composite_elementwise.not_equal)
     if out is not None:
         return write_out(not_equal, (input, other), out)
     return composite_elementwise.not_equal(input, other)
@@ -13794,7 +14565,7 @@ def not_equal(input, other, *, out=None):
 _NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
     'not_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
     not_equal,
-),))
+),), composite_elementwise.not_equal)
 
 
 def not_equal_(self, other):
@@ -13805,18 +14576,21 @@ def not_equal_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NOT_EQUAL__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(not_equal_, (self, other), None, composite_elementwise.not_equal_)
     return composite_elementwise.not_equal_(self, other)
 
 
 _NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
     'not_equal_(Tensor self, Tensor|number other)',
     not_equal_,
-),))
+),), composite_elementwise.not_equal_)
 
 
 def less(input, other, *, out=None):
@@ -13827,11 +14601,14 @@ def less(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LESS_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(less, (input, other), out, composite_elementwise.less)
     if out is not None:
         return write_out(less, (input, other), out)
     return composite_elementwise.less(input, other)
@@ -13840,7 +14617,7 @@ def less(input, other, *, out=None):
 _LESS_TENSOR = GuardedOverload("less", ((
     'less(Tensor self, Tensor|number other, *, Tensor? out=None)',
     less,
-),))
+),), composite_elementwise.less)
 
 
 def less_(self, other):
@@ -13851,18 +14628,21 @@ def less_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LESS__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(less_, (self, other), None, composite_elementwise.less_)
     return composite_elementwise.less_(self, other)
 
 
 _LESS__TENSOR = GuardedOverload("less_", ((
     'less_(Tensor self, Tensor|number other)',
     less_,
-),))
+),), composite_elementwise.less_)
 
 
 def less_equal(input, other, *, out=None):
@@ -13873,11 +14653,14 @@ def less_equal(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LESS_EQUAL_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(less_equal, (input, other), out, composite_elementwise.less_equal)
     if out is not None:
         return write_out(less_equal, (input, other), out)
     return composite_elementwise.less_equal(input, other)
@@ -13886,7 +14669,7 @@ def less_equal(input, other, *, out=None):
 _LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
     'less_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
     less_equal,
-),))
+),), composite_elementwise.less_equal)
 
 
 def less_equal_(self, other):
@@ -13897,18 +14680,21 @@ def less_equal_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LESS_EQUAL__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(less_equal_, (self, other), None, composite_elementwise.less_equal_)
     return composite_elementwise.less_equal_(self, other)
 
 
 _LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
     'less_equal_(Tensor self, Tensor|number other)',
     less_equal_,
-),))
+),), composite_elementwise.less_equal_)
 
 
 def greater(input, other, *, out=None):
@@ -13919,11 +14705,14 @@ def greater(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GREATER_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(greater, (input, other), out, composite_elementwise.greater)
     if out is not None:
         return write_out(greater, (input, other), out)
     return composite_elementwise.greater(input, other)
@@ -13932,7 +14721,7 @@ def greater(input, other, *, out=None):
 _GREATER_TENSOR = GuardedOverload("greater", ((
     'greater(Tensor self, Tensor|number other, *, Tensor? out=None)',
     greater,
-),))
+),), composite_elementwise.greater)
 
 
 def greater_(self, other):
@@ -13943,18 +14732,21 @@ def greater_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GREATER__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(greater_, (self, other), None, composite_elementwise.greater_)
     return composite_elementwise.greater_(self, other)
 
 
 _GREATER__TENSOR = GuardedOverload("greater_", ((
     'greater_(Tensor self, Tensor|number other)',
     greater_,
-),))
+),), composite_elementwise.greater_)
 
 
 def greater_equal(input, other, *, out=None):
@@ -13965,11 +14757,14 @@ def greater_equal(input, other, *, out=None):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, input)
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GREATER_EQUAL_TENSOR(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(greater_equal, (input, other), out, composite_elementwise.greater_equal)
     if out is not None:
         return write_out(greater_equal, (input, other), out)
     return composite_elementwise.greater_equal(input, other)
@@ -13978,7 +14773,7 @@ def greater_equal(input, other, *, out=None):
 _GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
     'greater_equal(Tensor self, Tensor|number other, *, Tensor? out=None)',
     greater_equal,
-),))
+),), composite_elementwise.greater_equal)
 
 
 def greater_equal_(self, other):
@@ -13989,18 +14784,21 @@ def greater_equal_(self, other):
     try:
         if other.__class__ is not Tensor and other.__class__ in NUMBERS:
             other = wrapped_number(other, self)
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GREATER_EQUAL__TENSOR(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(greater_equal_, (self, other), None, composite_elementwise.greater_equal_)
     return composite_elementwise.greater_equal_(self, other)
 
 
 _GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
     'greater_equal_(Tensor self, Tensor|number other)',
     greater_equal_,
-),))
+),), composite_elementwise.greater_equal_)
 
 
 def clip(input, min, max, *, out=None):
@@ -14008,6 +14806,9 @@ def clip(input, min, max, *, out=None):
 
     Made of other operators by composite.elementwise.clip, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(clip, (input, min, max), out, composite_elementwise.clip)
     if out is not None:
         return write_out(clip, (input, min, max), out)
     return composite_elementwise.clip(input, min, max)
@@ -14018,6 +14819,9 @@ def clip_(input, min, max):
 
     Made of other operators by composite.elementwise.clip_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(clip_, (input, min, max), None, composite_elementwise.clip_)
     return composite_elementwise.clip_(input, min, max)
 
 
@@ -14026,6 +14830,9 @@ def clip_Tensor(input, min, max, *, out=None):
 
     Made of other operators by composite.elementwise.clip, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(clip_Tensor, (input, min, max), out, composite_elementwise.clip)
     if out is not None:
         return write_out(clip_Tensor, (input, min, max), out)
     return composite_elementwise.clip(input, min, max)
@@ -14036,6 +14843,9 @@ def clip__Tensor(input, min, max):
 
     Made of other operators by composite.elementwise.clip_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(clip__Tensor, (input, min, max), None, composite_elementwise.clip_)
     return composite_elementwise.clip_(input, min, max)
 
 
@@ -14044,6 +14854,9 @@ def float_power_Tensor_Tensor(input, exponent, *, out=None):
 
     Made of other operators by composite.elementwise.float_power, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(float_power_Tensor_Tensor, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
         return write_out(float_power_Tensor_Tensor, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
@@ -14054,6 +14867,9 @@ def float_power__Tensor(self, exponent):
 
     Made of other operators by composite.elementwise.float_power_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(float_power__Tensor, (self, exponent), None, composite_elementwise.float_power_)
     return composite_elementwise.float_power_(self, exponent)
 
 
@@ -14062,6 +14878,9 @@ def float_power_Scalar(input, exponent, *, out=None):
 
     Made of other operators by composite.elementwise.float_power_of_scalar, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(float_power_Scalar, (input, exponent), out, composite_elementwise.float_power_of_scalar)
     if out is not None:
         return write_out(float_power_Scalar, (input, exponent), out)
     return composite_elementwise.float_power_of_scalar(input, exponent)
@@ -14072,6 +14891,9 @@ def float_power_Tensor_Scalar(input, exponent, *, out=None):
 
     Made of other operators by composite.elementwise.float_power, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(float_power_Tensor_Scalar, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
         return write_out(float_power_Tensor_Scalar, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
@@ -14082,6 +14904,9 @@ def float_power__Scalar(self, exponent):
 
     Made of other operators by composite.elementwise.float_power_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(float_power__Scalar, (self, exponent), None, composite_elementwise.float_power_)
     return composite_elementwise.float_power_(self, exponent)
 
 
@@ -14090,9 +14915,14 @@ def where(condition):
 
     Its derivative is not implemented.
     """
-    condition_ = condition._array
+    try:
+        condition_ = condition._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(where, (condition,))
     results = [ops.wrap(r) for r in kernels_elementwise.where_nonzero(condition_)]
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("where", (condition,), results)
     if flags & FORWARD_AD:
@@ -14108,20 +14938,23 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     Made of other operators by composite.elementwise.allclose, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ALLCLOSE(input, other, rtol, atol, equal_nan)
     if rtol.__class__ is not float or atol.__class__ is not float or equal_nan.__class__ is not bool:
         return _ALLCLOSE(input, other, rtol, atol, equal_nan)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(allclose, (input, other, rtol, atol, equal_nan), None, composite_elementwise.allclose)
     return composite_elementwise.allclose(input, other, rtol, atol, equal_nan)
 
 
 _ALLCLOSE = GuardedOverload("allclose", ((
     'allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)',
     allclose,
-),))
+),), composite_elementwise.allclose)
 
 
 def equal(input, other):
@@ -14130,18 +14963,21 @@ def equal(input, other):
     Made of other operators by composite.elementwise.equal, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EQUAL(input, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(equal, (input, other), None, composite_elementwise.equal)
     return composite_elementwise.equal(input, other)
 
 
 _EQUAL = GuardedOverload("equal", ((
     'equal(Tensor self, Tensor other)',
     equal,
-),))
+),), composite_elementwise.equal)
 
 
 def is_nonzero(input):
@@ -14150,18 +14986,21 @@ def is_nonzero(input):
     Made of other operators by composite.elementwise.is_nonzero, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_NONZERO(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_nonzero, (input,), None, composite_elementwise.is_nonzero)
     return composite_elementwise.is_nonzero(input)
 
 
 _IS_NONZERO = GuardedOverload("is_nonzero", ((
     'is_nonzero(Tensor self)',
     is_nonzero,
-),))
+),), composite_elementwise.is_nonzero)
 
 
 def is_same_size(input, other):
@@ -14170,18 +15009,21 @@ def is_same_size(input, other):
     Made of other operators by composite.elementwise.is_same_size, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_SAME_SIZE(input, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_same_size, (input, other), None, composite_elementwise.is_same_size)
     return composite_elementwise.is_same_size(input, other)
 
 
 _IS_SAME_SIZE = GuardedOverload("is_same_size", ((
     'is_same_size(Tensor self, Tensor other)',
     is_same_size,
-),))
+),), composite_elementwise.is_same_size)
 
 
 def is_floating_point(input):
@@ -14190,18 +15032,21 @@ def is_floating_point(input):
     Made of other operators by composite.elementwise.is_floating_point, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_FLOATING_POINT(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_floating_point, (input,), None, composite_elementwise.is_floating_point)
     return composite_elementwise.is_floating_point(input)
 
 
 _IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
     'is_floating_point(Tensor self)',
     is_floating_point,
-),))
+),), composite_elementwise.is_floating_point)
 
 
 def is_complex(input):
@@ -14210,18 +15055,21 @@ def is_complex(input):
     Made of other operators by composite.elementwise.is_complex, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_COMPLEX(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_complex, (input,), None, composite_elementwise.is_complex)
     return composite_elementwise.is_complex(input)
 
 
 _IS_COMPLEX = GuardedOverload("is_complex", ((
     'is_complex(Tensor self)',
     is_complex,
-),))
+),), composite_elementwise.is_complex)
 
 
 def is_signed(input):
@@ -14230,18 +15078,21 @@ def is_signed(input):
     Made of other operators by composite.elementwise.is_signed, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_SIGNED(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_signed, (input,), None, composite_elementwise.is_signed)
     return composite_elementwise.is_signed(input)
 
 
 _IS_SIGNED = GuardedOverload("is_signed", ((
     'is_signed(Tensor self)',
     is_signed,
-),))
+),), composite_elementwise.is_signed)
 
 
 def is_conj(input):
@@ -14250,18 +15101,21 @@ def is_conj(input):
     Made of other operators by composite.elementwise.is_conj, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_CONJ(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_conj, (input,), None, composite_elementwise.is_conj)
     return composite_elementwise.is_conj(input)
 
 
 _IS_CONJ = GuardedOverload("is_conj", ((
     'is_conj(Tensor self)',
     is_conj,
-),))
+),), composite_elementwise.is_conj)
 
 
 def is_neg(input):
@@ -14270,15 +15124,18 @@ def is_neg(input):
     Made of other operators by composite.elementwise.is_neg, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IS_NEG(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(is_neg, (input,), None, composite_elementwise.is_neg)
     return composite_elementwise.is_neg(input)
 
 
 _IS_NEG = GuardedOverload("is_neg", ((
     'is_neg(Tensor self)',
     is_neg,
-),))
+),), composite_elementwise.is_neg)

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -62,6 +63,7 @@ from gradloom.generated.functions.indexing import (
     UnsafeMaskedIndexPutAccumulateBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -75,7 +77,13 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
 
     MaskedFillBackward0, from the entry masked_fill.Scalar of derivatives.yaml.
     """
-    self_, mask_ = input._array, mask._array
+    try:
+        self_, mask_ = input._operand, mask._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(masked_fill_Scalar, (input, mask, value), out)
     if out is not None:
         return write_out(masked_fill_Scalar, (input, mask, value), out)
     result_ = kernels_indexing.masked_fill(self_, mask_, value)
@@ -85,7 +93,6 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -96,7 +103,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -120,8 +127,13 @@ def masked_fill__Scalar(self, mask, value):
 
     masked_fill.Scalar, written into self; see there for the derivative.
     """
-    self_, mask_ = self._array, mask._array
-    flags = state.flags
+    try:
+        self_, mask_ = self._operand, mask._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(masked_fill__Scalar, (self, mask, value))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -134,7 +146,7 @@ def masked_fill__Scalar(self, mask, value):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -164,7 +176,13 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
 
     MaskedFillBackward1, from the entry masked_fill.Tensor of derivatives.yaml.
     """
-    self_, mask_, value_ = input._array, mask._array, value._array
+    try:
+        self_, mask_, value_ = input._operand, mask._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(masked_fill_Tensor, (input, mask, value), out)
     if out is not None:
         return write_out(masked_fill_Tensor, (input, mask, value), out)
     result_ = kernels_indexing.masked_fill(self_, mask_, value_)
@@ -174,7 +192,6 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -186,7 +203,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -215,8 +232,13 @@ def masked_fill__Tensor(self, mask, value):
 
     masked_fill.Tensor, written into self; see there for the derivative.
     """
-    self_, mask_, value_ = self._array, mask._array, value._array
-    flags = state.flags
+    try:
+        self_, mask_, value_ = self._operand, mask._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(masked_fill__Tensor, (self, mask, value))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -230,7 +252,7 @@ def masked_fill__Tensor(self, mask, value):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -264,7 +286,13 @@ def index_Tensor(input, indices, *, out=None):
 
     IndexBackward0, from the entry index.Tensor of derivatives.yaml.
     """
-    self_, indices_ = input._array, [None if t is None else t._array for t in indices]
+    try:
+        self_, indices_ = input._operand, [None if t is None else t._operand for t in indices]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_Tensor, (input, indices), out)
     if out is not None:
         return write_out(index_Tensor, (input, indices), out)
     result_ = kernels_indexing.index(self_, indices_)
@@ -274,7 +302,6 @@ def index_Tensor(input, indices, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -286,7 +313,7 @@ def index_Tensor(input, indices, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_indices = save_list(indices)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -314,7 +341,13 @@ def _unsafe_index_Tensor(input, indices):
 
     UnsafeIndexBackward0, from the entry _unsafe_index.Tensor of derivatives.yaml.
     """
-    self_, indices_ = input._array, [None if t is None else t._array for t in indices]
+    try:
+        self_, indices_ = input._operand, [None if t is None else t._operand for t in indices]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_unsafe_index_Tensor, (input, indices))
     result_ = kernels_indexing.index(self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -322,7 +355,6 @@ def _unsafe_index_Tensor(input, indices):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -334,7 +366,7 @@ def _unsafe_index_Tensor(input, indices):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_indices = save_list(indices)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -362,7 +394,13 @@ def _unsafe_masked_index(input, mask, indices, fill):
 
     UnsafeMaskedIndexBackward0, from the entry _unsafe_masked_index of derivatives.yaml.
     """
-    self_, mask_, indices_ = input._array, mask._array, [None if t is None else t._array for t in indices]
+    try:
+        self_, mask_, indices_ = input._operand, mask._operand, [None if t is None else t._operand for t in indices]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_unsafe_masked_index, (input, mask, indices, fill))
     result_ = kernels_indexing.masked_index(self_, mask_, indices_, fill)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -370,7 +408,6 @@ def _unsafe_masked_index(input, mask, indices, fill):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -383,7 +420,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             fn.saved_indices = save_list(indices)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -412,7 +449,13 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
 
     UnsafeMaskedIndexPutAccumulateBackward0, from the entry _unsafe_masked_index_put_accumulate of derivatives.yaml.
     """
-    self_, mask_, indices_, values_ = input._array, mask._array, [None if t is None else t._array for t in indices], values._array
+    try:
+        self_, mask_, indices_, values_ = input._operand, mask._operand, [None if t is None else t._operand for t in indices], values._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_unsafe_masked_index_put_accumulate, (input, mask, indices, values))
     result_ = kernels_indexing.masked_index_put_accumulate(self_, mask_, indices_, values_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -420,7 +463,6 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -434,7 +476,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
             fn.hooks = None
             fn.saved_mask = (mask if mask._vc is None and not flags else save(mask)) if needs_values else None
             fn.saved_indices = (save_list(indices)) if needs_values else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -468,7 +510,13 @@ def _unsafe_index_put(input, indices, values, accumulate):
 
     UnsafeIndexPutBackward0, from the entry _unsafe_index_put of derivatives.yaml.
     """
-    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    try:
+        self_, indices_, values_ = input._operand, [None if t is None else t._operand for t in indices], values._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_unsafe_index_put, (input, indices, values, accumulate))
     result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -476,7 +524,6 @@ def _unsafe_index_put(input, indices, values, accumulate):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -492,7 +539,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
             fn.saved_values_scalar_type = values.dtype
             fn.saved_values_device = values.device
             fn.saved_accumulate = accumulate
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -527,13 +574,16 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     IndexAddBackward0, from the entry index_add of derivatives.yaml.
     """
     try:
-        self_, index_, source_ = input._array, index._array, source._array
+        self_, index_, source_ = input._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _INDEX_ADD(input, dim, index, source, alpha=alpha, axis=axis, out=out)
     if dim.__class__ is not int or alpha.__class__ not in NUMBERS or axis is not MISSING:
         return _INDEX_ADD(input, dim, index, source, alpha=alpha, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_add, (input, dim, index, source, alpha), out)
     if out is not None:
         return write_out(index_add, (input, dim, index, source), out, alpha=alpha)
     result_ = kernels_indexing.index_add(self_, dim, index_, source_, alpha)
@@ -543,7 +593,6 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -559,7 +608,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
             fn.saved_source_dim = source.dim()
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -595,7 +644,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     index_add, written into self; see there for the derivative.
     """
     try:
-        self_, index_, source_ = self._array, index._array, source._array
+        self_, index_, source_ = self._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -603,6 +652,8 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     if dim.__class__ is not int or alpha.__class__ not in NUMBERS or axis is not MISSING:
         return _INDEX_ADD_(self, dim, index, source, alpha=alpha, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_add_, (self, dim, index, source, alpha))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -620,7 +671,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
         fn.saved_source_dim = source.dim()
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -663,13 +714,16 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     IndexReduceBackward0, from the entry index_reduce of derivatives.yaml.
     """
     try:
-        self_, index_, source_ = input._array, index._array, source._array
+        self_, index_, source_ = input._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _INDEX_REDUCE(input, dim, index, source, reduce, include_self=include_self, axis=axis, out=out)
     if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
         return _INDEX_REDUCE(input, dim, index, source, reduce, include_self=include_self, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_reduce, (input, dim, index, source, reduce, include_self), out)
     if out is not None:
         return write_out(index_reduce, (input, dim, index, source, reduce), out, include_self=include_self)
     result_ = kernels_indexing.index_reduce(self_, dim, index_, source_, reduce, include_self)
@@ -679,7 +733,6 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -696,7 +749,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
             fn.saved_source = source if source._vc is None and not flags else save(source)
             fn.saved_reduce = reduce
             fn.saved_include_self = include_self
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -735,7 +788,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     index_reduce, written into self; see there for the derivative.
     """
     try:
-        self_, index_, source_ = self._array, index._array, source._array
+        self_, index_, source_ = self._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -743,6 +796,8 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
         return _INDEX_REDUCE_(self, dim, index, source, reduce, include_self=include_self, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_reduce_, (self, dim, index, source, reduce, include_self))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -761,7 +816,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         fn.saved_source = source if source._vc is None and not flags else save(source)
         fn.saved_reduce = reduce
         fn.saved_include_self = include_self
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -808,13 +863,16 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     IndexCopyBackward0, from the entry index_copy of derivatives.yaml.
     """
     try:
-        self_, index_, source_ = input._array, index._array, source._array
+        self_, index_, source_ = input._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _INDEX_COPY(input, dim, index, source, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _INDEX_COPY(input, dim, index, source, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(index_copy, (input, dim, index, source), out)
     if out is not None:
         return write_out(index_copy, (input, dim, index, source), out)
     result_ = kernels_indexing.index_copy(self_, dim, index_, source_)
@@ -824,7 +882,6 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -838,7 +895,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
             fn.saved_source_dim = source.dim()
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -874,7 +931,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     index_copy, written into self; see there for the derivative.
     """
     try:
-        self_, index_, source_ = self._array, index._array, source._array
+        self_, index_, source_ = self._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -882,6 +939,8 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     if dim.__class__ is not int or axis is not MISSING:
         return _INDEX_COPY_(self, dim, index, source, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_copy_, (self, dim, index, source))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -897,7 +956,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
         fn.saved_source_dim = source.dim()
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -937,7 +996,13 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
 
     IndexFillBackward0, from the entry index_fill.int_Scalar of derivatives.yaml.
     """
-    self_, index_ = input._array, index._array
+    try:
+        self_, index_ = input._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_fill_int_Scalar, (input, dim, index, value), out)
     if out is not None:
         return write_out(index_fill_int_Scalar, (input, dim, index, value), out)
     result_ = kernels_indexing.index_fill(self_, dim, index_, value)
@@ -947,7 +1012,6 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -959,7 +1023,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -983,8 +1047,13 @@ def index_fill__int_Scalar(self, dim, index, value):
 
     index_fill.int_Scalar, written into self; see there for the derivative.
     """
-    self_, index_ = self._array, index._array
-    flags = state.flags
+    try:
+        self_, index_ = self._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_fill__int_Scalar, (self, dim, index, value))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -998,7 +1067,7 @@ def index_fill__int_Scalar(self, dim, index, value):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1028,7 +1097,13 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
 
     IndexFillBackward1, from the entry index_fill.int_Tensor of derivatives.yaml.
     """
-    self_, index_, value_ = input._array, index._array, value._array
+    try:
+        self_, index_, value_ = input._operand, index._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_fill_int_Tensor, (input, dim, index, value), out)
     if out is not None:
         return write_out(index_fill_int_Tensor, (input, dim, index, value), out)
     result_ = kernels_indexing.index_fill(self_, dim, index_, value_)
@@ -1038,7 +1113,6 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1051,7 +1125,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1080,8 +1154,13 @@ def index_fill__int_Tensor(self, dim, index, value):
 
     index_fill.int_Tensor, written into self; see there for the derivative.
     """
-    self_, index_, value_ = self._array, index._array, value._array
-    flags = state.flags
+    try:
+        self_, index_, value_ = self._operand, index._operand, value._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_fill__int_Tensor, (self, dim, index, value))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1096,7 +1175,7 @@ def index_fill__int_Tensor(self, dim, index, value):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1131,7 +1210,13 @@ def index_put(input, indices, values, accumulate, *, out=None):
 
     IndexPutBackward0, from the entry index_put of derivatives.yaml.
     """
-    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
+    try:
+        self_, indices_, values_ = input._operand, [None if t is None else t._operand for t in indices], values._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_put, (input, indices, values, accumulate), out)
     if out is not None:
         return write_out(index_put, (input, indices, values, accumulate), out)
     result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
@@ -1141,7 +1226,6 @@ def index_put(input, indices, values, accumulate, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1154,7 +1238,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
             fn.hooks = None
             fn.saved_indices = save_list(indices)
             fn.saved_accumulate = accumulate
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1183,8 +1267,13 @@ def index_put_(input, indices, values, accumulate):
 
     index_put, written into self; see there for the derivative.
     """
-    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
-    flags = state.flags
+    try:
+        self_, indices_, values_ = input._operand, [None if t is None else t._operand for t in indices], values._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(index_put_, (input, indices, values, accumulate))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1199,7 +1288,7 @@ def index_put_(input, indices, values, accumulate):
         fn.hooks = None
         fn.saved_indices = save_list(indices)
         fn.saved_accumulate = accumulate
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1234,8 +1323,13 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
 
     IndexPutImplBackward0, from the entry _index_put_impl_ of derivatives.yaml.
     """
-    self_, indices_, values_ = input._array, [None if t is None else t._array for t in indices], values._array
-    flags = state.flags
+    try:
+        self_, indices_, values_ = input._operand, [None if t is None else t._operand for t in indices], values._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_index_put_impl_, (input, indices, values, accumulate, unsafe))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1250,7 +1344,7 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
         fn.hooks = None
         fn.saved_indices = save_list(indices)
         fn.saved_accumulate = accumulate
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1286,11 +1380,14 @@ def masked_scatter(input, mask, source, *, out=None):
     MaskedScatterBackward0, from the entry masked_scatter of derivatives.yaml.
     """
     try:
-        self_, mask_, source_ = input._array, mask._array, source._array
+        self_, mask_, source_ = input._operand, mask._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MASKED_SCATTER(input, mask, source, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(masked_scatter, (input, mask, source), out)
     if out is not None:
         return write_out(masked_scatter, (input, mask, source), out)
     result_ = kernels_indexing.masked_scatter(self_, mask_, source_)
@@ -1300,7 +1397,6 @@ def masked_scatter(input, mask, source, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1313,7 +1409,7 @@ def masked_scatter(input, mask, source, *, out=None):
             fn.hooks = None
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             fn.saved_source_sym_sizes = source.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1349,12 +1445,14 @@ def masked_scatter_(self, mask, source):
     masked_scatter, written into self; see there for the derivative.
     """
     try:
-        self_, mask_, source_ = self._array, mask._array, source._array
+        self_, mask_, source_ = self._operand, mask._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MASKED_SCATTER_(self, mask, source)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(masked_scatter_, (self, mask, source))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1369,7 +1467,7 @@ def masked_scatter_(self, mask, source):
         fn.hooks = None
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
         fn.saved_source_sym_sizes = source.shape
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1409,7 +1507,13 @@ def masked_scatter_backward(grad_output, mask, sizes):
 
     MaskedScatterBackwardBackward0, from the entry masked_scatter_backward of derivatives.yaml.
     """
-    grad_output_, mask_ = grad_output._array, mask._array
+    try:
+        grad_output_, mask_ = grad_output._operand, mask._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(masked_scatter_backward, (grad_output, mask, sizes))
     result_ = kernels_indexing.masked_scatter_backward(grad_output_, mask_, sizes)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1417,7 +1521,6 @@ def masked_scatter_backward(grad_output, mask, sizes):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1431,7 +1534,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             fn.saved_grad_output_scalar_type = grad_output.dtype
             fn.saved_grad_output_device = grad_output.device
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1461,11 +1564,14 @@ def masked_select(input, mask, *, out=None):
     MaskedSelectBackward0, from the entry masked_select of derivatives.yaml.
     """
     try:
-        self_, mask_ = input._array, mask._array
+        self_, mask_ = input._operand, mask._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MASKED_SELECT(input, mask, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(masked_select, (input, mask), out)
     if out is not None:
         return write_out(masked_select, (input, mask), out)
     result_ = kernels_indexing.masked_select(self_, mask_)
@@ -1475,7 +1581,6 @@ def masked_select(input, mask, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1487,7 +1592,7 @@ def masked_select(input, mask, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1523,13 +1628,16 @@ def put(input, index, source, accumulate=False, *, out=None):
     PutBackward0, from the entry put of derivatives.yaml.
     """
     try:
-        self_, index_, source_ = input._array, index._array, source._array
+        self_, index_, source_ = input._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _PUT(input, index, source, accumulate, out=out)
     if accumulate.__class__ is not bool:
         return _PUT(input, index, source, accumulate, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(put, (input, index, source, accumulate), out)
     if out is not None:
         return write_out(put, (input, index, source, accumulate), out)
     result_ = kernels_indexing.put(self_, index_, source_, accumulate)
@@ -1539,7 +1647,6 @@ def put(input, index, source, accumulate=False, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1553,7 +1660,7 @@ def put(input, index, source, accumulate=False, *, out=None):
             fn.saved_index = index if index._vc is None and not flags else save(index)
             fn.saved_source = source if source._vc is None and not flags else save(source)
             fn.saved_accumulate = accumulate
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1589,7 +1696,7 @@ def put_(self, index, source, accumulate=False):
     put, written into self; see there for the derivative.
     """
     try:
-        self_, index_, source_ = self._array, index._array, source._array
+        self_, index_, source_ = self._operand, index._operand, source._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -1597,6 +1704,8 @@ def put_(self, index, source, accumulate=False):
     if accumulate.__class__ is not bool:
         return _PUT_(self, index, source, accumulate)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(put_, (self, index, source, accumulate))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1612,7 +1721,7 @@ def put_(self, index, source, accumulate=False):
         fn.saved_index = index if index._vc is None and not flags else save(index)
         fn.saved_source = source if source._vc is None and not flags else save(source)
         fn.saved_accumulate = accumulate
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1653,11 +1762,14 @@ def take(input, index, *, out=None):
     TakeBackward0, from the entry take of derivatives.yaml.
     """
     try:
-        self_, index_ = input._array, index._array
+        self_, index_ = input._operand, index._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TAKE(input, index, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(take, (input, index), out)
     if out is not None:
         return write_out(take, (input, index), out)
     result_ = kernels_indexing.take(self_, index_)
@@ -1667,7 +1779,6 @@ def take(input, index, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1679,7 +1790,7 @@ def take(input, index, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1709,6 +1820,9 @@ def take_along_dim(input, indices, dim, *, out=None):
 
     Made of other operators by composite.indexing.take_along_dim, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(take_along_dim, (input, indices, dim), out, composite_indexing.take_along_dim)
     if out is not None:
         return write_out(take_along_dim, (input, indices, dim), out)
     return composite_indexing.take_along_dim(input, indices, dim)
@@ -1724,13 +1838,16 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     IndexSelectBackward0, from the entry index_select of derivatives.yaml.
     """
     try:
-        self_, index_ = input._array, index._array
+        self_, index_ = input._operand, index._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _INDEX_SELECT(input, dim, index, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _INDEX_SELECT(input, dim, index, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(index_select, (input, dim, index), out)
     if out is not None:
         return write_out(index_select, (input, dim, index), out)
     result_ = kernels_indexing.index_select(self_, dim, index_)
@@ -1740,7 +1857,6 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1753,7 +1869,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1788,13 +1904,16 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     GatherBackward0, from the entry gather of derivatives.yaml.
     """
     try:
-        self_, index_ = input._array, index._array
+        self_, index_ = input._operand, index._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GATHER(input, dim, index, sparse_grad=sparse_grad, axis=axis, out=out)
     if dim.__class__ is not int or sparse_grad.__class__ is not bool or axis is not MISSING:
         return _GATHER(input, dim, index, sparse_grad=sparse_grad, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gather, (input, dim, index, sparse_grad), out)
     if out is not None:
         return write_out(gather, (input, dim, index), out, sparse_grad=sparse_grad)
     result_ = kernels_indexing.gather(self_, dim, index_, sparse_grad)
@@ -1804,7 +1923,6 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1817,7 +1935,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1852,7 +1970,13 @@ def scatter_src(input, dim, index, src, *, out=None):
 
     ScatterBackward0, from the entry scatter.src of derivatives.yaml.
     """
-    self_, index_, src_ = input._array, index._array, src._array
+    try:
+        self_, index_, src_ = input._operand, index._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_src, (input, dim, index, src), out)
     if out is not None:
         return write_out(scatter_src, (input, dim, index, src), out)
     result_ = kernels_indexing.scatter(self_, dim, index_, src_)
@@ -1862,7 +1986,6 @@ def scatter_src(input, dim, index, src, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1875,7 +1998,7 @@ def scatter_src(input, dim, index, src, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1904,8 +2027,13 @@ def scatter__src(self, dim, index, src):
 
     scatter.src, written into self; see there for the derivative.
     """
-    self_, index_, src_ = self._array, index._array, src._array
-    flags = state.flags
+    try:
+        self_, index_, src_ = self._operand, index._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter__src, (self, dim, index, src))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1920,7 +2048,7 @@ def scatter__src(self, dim, index, src):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1954,7 +2082,13 @@ def scatter_value(input, dim, index, value, *, out=None):
 
     ScatterBackward1, from the entry scatter.value of derivatives.yaml.
     """
-    self_, index_ = input._array, index._array
+    try:
+        self_, index_ = input._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_value, (input, dim, index, value), out)
     if out is not None:
         return write_out(scatter_value, (input, dim, index, value), out)
     result_ = kernels_indexing.scatter_value(self_, dim, index_, value)
@@ -1964,7 +2098,6 @@ def scatter_value(input, dim, index, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1976,7 +2109,7 @@ def scatter_value(input, dim, index, value, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2000,8 +2133,13 @@ def scatter__value(self, dim, index, value):
 
     scatter.value, written into self; see there for the derivative.
     """
-    self_, index_ = self._array, index._array
-    flags = state.flags
+    try:
+        self_, index_ = self._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter__value, (self, dim, index, value))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2015,7 +2153,7 @@ def scatter__value(self, dim, index, value):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2040,7 +2178,13 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, index_, src_ = input._array, index._array, src._array
+    try:
+        self_, index_, src_ = input._operand, index._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_reduce_overload, (input, dim, index, src, reduce), out)
     if out is not None:
         return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out)
     result_ = kernels_indexing.scatter_operation(self_, dim, index_, src_, reduce)
@@ -2050,7 +2194,6 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.reduce", (input, index, src,), (result,))
     if flags & FORWARD_AD:
@@ -2065,8 +2208,13 @@ def scatter__reduce(self, dim, index, src, reduce):
 
     Its derivative is not implemented.
     """
-    self_, index_, src_ = self._array, index._array, src._array
-    flags = state.flags
+    try:
+        self_, index_, src_ = self._operand, index._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter__reduce, (self, dim, index, src, reduce))
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index, src,))
     kernels_indexing.scatter_operation_(self_, dim, index_, src_, reduce)
@@ -2083,7 +2231,13 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
 
     Its derivative is not implemented.
     """
-    self_, index_ = input._array, index._array
+    try:
+        self_, index_ = input._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_value_reduce, (input, dim, index, value, reduce), out)
     if out is not None:
         return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out)
     result_ = kernels_indexing.scatter_operation(self_, dim, index_, value, reduce)
@@ -2093,7 +2247,6 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.value_reduce", (input, index,), (result,))
     if flags & FORWARD_AD:
@@ -2108,8 +2261,13 @@ def scatter__value_reduce(self, dim, index, value, reduce):
 
     Its derivative is not implemented.
     """
-    self_, index_ = self._array, index._array
-    flags = state.flags
+    try:
+        self_, index_ = self._operand, index._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(scatter__value_reduce, (self, dim, index, value, reduce))
     if self._edge is None and not flags & GRAD_OFF:
         check_inplace(self, (self, index,))
     kernels_indexing.scatter_operation_(self_, dim, index_, value, reduce)
@@ -2132,13 +2290,16 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
     ScatterAddBackward0, from the entry scatter_add of derivatives.yaml.
     """
     try:
-        self_, index_, src_ = input._array, index._array, src._array
+        self_, index_, src_ = input._operand, index._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SCATTER_ADD(input, dim, index, src, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _SCATTER_ADD(input, dim, index, src, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_add, (input, dim, index, src), out)
     if out is not None:
         return write_out(scatter_add, (input, dim, index, src), out)
     result_ = kernels_indexing.scatter_add(self_, dim, index_, src_)
@@ -2148,7 +2309,6 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2162,7 +2322,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_src else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2198,7 +2358,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
     scatter_add, written into self; see there for the derivative.
     """
     try:
-        self_, index_, src_ = self._array, index._array, src._array
+        self_, index_, src_ = self._operand, index._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2206,6 +2366,8 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
     if dim.__class__ is not int or axis is not MISSING:
         return _SCATTER_ADD_(self, dim, index, src, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_add_, (self, dim, index, src))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2221,7 +2383,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_src else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2264,13 +2426,16 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     ScatterReduceBackward0, from the entry scatter_reduce.two of derivatives.yaml.
     """
     try:
-        self_, index_, src_ = input._array, index._array, src._array
+        self_, index_, src_ = input._operand, index._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SCATTER_REDUCE_TWO(input, dim, index, src, reduce, include_self=include_self, axis=axis, out=out)
     if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
         return _SCATTER_REDUCE_TWO(input, dim, index, src, reduce, include_self=include_self, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_reduce, (input, dim, index, src, reduce, include_self), out)
     if out is not None:
         return write_out(scatter_reduce, (input, dim, index, src, reduce), out, include_self=include_self)
     result_ = kernels_indexing.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
@@ -2280,7 +2445,6 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2297,7 +2461,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
             fn.saved_src = src if src._vc is None and not flags else save(src)
             fn.saved_reduce = reduce
             fn.saved_include_self = include_self
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2336,7 +2500,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     scatter_reduce.two, written into self; see there for the derivative.
     """
     try:
-        self_, index_, src_ = self._array, index._array, src._array
+        self_, index_, src_ = self._operand, index._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2344,6 +2508,8 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     if dim.__class__ is not int or reduce.__class__ is not str or include_self.__class__ is not bool or axis is not MISSING:
         return _SCATTER_REDUCE__TWO(self, dim, index, src, reduce, include_self=include_self, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(scatter_reduce_, (self, dim, index, src, reduce, include_self))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2362,7 +2528,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         fn.saved_src = src if src._vc is None and not flags else save(src)
         fn.saved_reduce = reduce
         fn.saved_include_self = include_self
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2404,11 +2570,14 @@ def nonzero(input, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NONZERO(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nonzero, (input,), out)
     if out is not None:
         return write_out(nonzero, (input,), out)
     result_ = kernels_indexing.nonzero(self_)
@@ -2418,7 +2587,6 @@ def nonzero(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2440,13 +2608,16 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     EmbeddingBackward0, from the entry embedding of derivatives.yaml.
     """
     try:
-        weight_, indices_ = weight._array, indices._array
+        weight_, indices_ = weight._operand, indices._operand
     except AttributeError:
         weight_ = None
     if weight_ is None:
         return _EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse, out=out)
     if padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool or sparse.__class__ is not bool:
         return _EMBEDDING(weight, indices, padding_idx, scale_grad_by_freq, sparse, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
     if out is not None:
         return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
     result_ = kernels_indexing.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
@@ -2456,7 +2627,6 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2471,7 +2641,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
             fn.saved_padding_idx = padding_idx
             fn.saved_scale_grad_by_freq = scale_grad_by_freq
             fn.saved_sparse = sparse
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2502,20 +2672,23 @@ def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_fr
     Made of other operators by composite.indexing.embedding_backward, and differentiable through them.
     """
     try:
-        grad_, indices_ = grad._array, indices._array
+        grad_, indices_ = grad._operand, indices._operand
     except AttributeError:
         grad_ = None
     if grad_ is None:
         return _EMBEDDING_BACKWARD(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
     if num_weights.__class__ is not int or padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool or sparse.__class__ is not bool:
         return _EMBEDDING_BACKWARD(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding_backward, (grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse), None, composite_indexing.embedding_backward)
     return composite_indexing.embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
 
 
 _EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
     'embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse)',
     embedding_backward,
-),))
+),), composite_indexing.embedding_backward)
 
 
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, *, out=None):
@@ -2529,13 +2702,16 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     EmbeddingDenseBackwardBackward0, from the entry embedding_dense_backward of derivatives.yaml.
     """
     try:
-        grad_output_, indices_ = grad_output._array, indices._array
+        grad_output_, indices_ = grad_output._operand, indices._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out=out)
     if num_weights.__class__ is not int or padding_idx.__class__ is not int or scale_grad_by_freq.__class__ is not bool:
         return _EMBEDDING_DENSE_BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
     if out is not None:
         return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
     result_ = kernels_indexing.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
@@ -2545,7 +2721,6 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2557,7 +2732,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
             fn.hooks = None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
             fn.saved_padding_idx = padding_idx
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2591,7 +2766,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
     EmbeddingRenormBackward0, from the entry embedding_renorm_ of derivatives.yaml.
     """
     try:
-        self_, indices_ = input._array, indices._array
+        self_, indices_ = input._operand, indices._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2599,6 +2774,8 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
     if max_norm.__class__ is not float or norm_type.__class__ is not float:
         return _EMBEDDING_RENORM_(input, indices, max_norm, norm_type)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding_renorm_, (input, indices, max_norm, norm_type))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2610,7 +2787,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     kernels_indexing.embedding_renorm_(self_, indices_, max_norm, norm_type)
     bump_version(input)
@@ -2632,6 +2809,9 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, pe
 
     Made of other operators by composite.indexing.embedding_bag, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding_bag, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset), None, composite_indexing.embedding_bag)
     return composite_indexing.embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset)
 
 
@@ -2640,6 +2820,9 @@ def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode
 
     Made of other operators by composite.indexing.embedding_bag_padding_idx, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(embedding_bag_padding_idx, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx), None, composite_indexing.embedding_bag_padding_idx)
     return composite_indexing.embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
 
 
@@ -2656,19 +2839,21 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     EmbeddingBagBackward0, from the entry _embedding_bag of derivatives.yaml.
     """
     try:
-        weight_, indices_, offsets_, per_sample_weights_ = weight._array, indices._array, offsets._array, None if per_sample_weights is None else per_sample_weights._array
+        weight_, indices_, offsets_, per_sample_weights_ = weight._operand, indices._operand, offsets._operand, None if per_sample_weights is None else per_sample_weights._operand
     except AttributeError:
         weight_ = None
     if weight_ is None:
         return __EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
     if scale_grad_by_freq.__class__ is not bool or mode.__class__ is not int or sparse.__class__ is not bool or include_last_offset.__class__ is not bool or padding_idx.__class__ is not int:
         return __EMBEDDING_BAG(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_embedding_bag, (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx))
     result0_, result1_, result2_, result3_ = kernels_indexing.embedding_bag(weight_, indices_, offsets_, scale_grad_by_freq, mode, sparse, per_sample_weights_, include_last_offset, padding_idx)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
     result3 = None if result3_ is None else ops.wrap(result3_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
     if not flags & GRAD_OFF:
@@ -2689,7 +2874,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.saved_sparse = sparse
             fn.saved_per_sample_weights = (save(per_sample_weights)) if needs_weight else None
             fn.saved_padding_idx = padding_idx
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -2730,13 +2915,16 @@ def one_hot(input, num_classes=-1):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ONE_HOT(input, num_classes)
     if num_classes.__class__ is not int:
         return _ONE_HOT(input, num_classes)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(one_hot, (input, num_classes))
     result_ = kernels_indexing.one_hot(self_, num_classes)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2744,7 +2932,6 @@ def one_hot(input, num_classes=-1):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2762,13 +2949,16 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NONZERO_STATIC(input, size=size, fill_value=fill_value, out=out)
     if size.__class__ is not int or fill_value.__class__ is not int:
         return _NONZERO_STATIC(input, size=size, fill_value=fill_value, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nonzero_static, (input, size, fill_value), out)
     if out is not None:
         return write_out(nonzero_static, (input,), out, size=size, fill_value=fill_value)
     result_ = kernels_indexing.nonzero_static(self_, size, fill_value)
@@ -2778,7 +2968,6 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2796,18 +2985,21 @@ def nonzero_numpy(input):
     Made of other operators by composite.indexing.nonzero_numpy.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NONZERO_NUMPY(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nonzero_numpy, (input,), None, composite_indexing.nonzero_numpy)
     return composite_indexing.nonzero_numpy(input)
 
 
 _NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
     'nonzero_numpy(Tensor self)',
     nonzero_numpy,
-),))
+),), composite_indexing.nonzero_numpy)
 
 
 def argwhere(input):
@@ -2816,18 +3008,21 @@ def argwhere(input):
     Made of other operators by composite.indexing.argwhere.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ARGWHERE(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(argwhere, (input,), None, composite_indexing.argwhere)
     return composite_indexing.argwhere(input)
 
 
 _ARGWHERE = GuardedOverload("argwhere", ((
     'argwhere(Tensor self)',
     argwhere,
-),))
+),), composite_indexing.argwhere)
 
 
 def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
@@ -2835,7 +3030,13 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
 
     Its result never requires a gradient.
     """
-    sorted_sequence_, self_, sorter_ = sorted_sequence._array, self._array, None if sorter is None else sorter._array
+    try:
+        sorted_sequence_, self_, sorter_ = sorted_sequence._operand, self._operand, None if sorter is None else sorter._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
         return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
     result_ = kernels_indexing.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
@@ -2845,7 +3046,6 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2856,7 +3056,13 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
 
     Its result never requires a gradient.
     """
-    sorted_sequence_, sorter_ = sorted_sequence._array, None if sorter is None else sorter._array
+    try:
+        sorted_sequence_, sorter_ = sorted_sequence._operand, None if sorter is None else sorter._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
         return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
     result_ = kernels_indexing.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
@@ -2866,7 +3072,6 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2877,7 +3082,13 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_, boundaries_ = input._array, boundaries._array
+    try:
+        self_, boundaries_ = input._operand, boundaries._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bucketize_Tensor, (input, boundaries, out_int32, right), out)
     if out is not None:
         return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out)
     result_ = kernels_indexing.bucketize(self_, boundaries_, out_int32, right)
@@ -2887,7 +3098,6 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2898,7 +3108,13 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
 
     Its result never requires a gradient.
     """
-    boundaries_ = boundaries._array
+    try:
+        boundaries_ = boundaries._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bucketize_Scalar, (input, boundaries, out_int32, right), out)
     if out is not None:
         return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out)
     result_ = kernels_indexing.bucketize(input, boundaries_, out_int32, right)
@@ -2908,7 +3124,6 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2919,7 +3134,13 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
 
     Its result never requires a gradient.
     """
-    elements_, test_elements_ = elements._array, test_elements._array
+    try:
+        elements_, test_elements_ = elements._operand, test_elements._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
     result_ = kernels_indexing.isin(elements_, test_elements_, assume_unique, invert)
@@ -2929,7 +3150,6 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2940,7 +3160,13 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
 
     Its result never requires a gradient.
     """
-    elements_ = elements._array
+    try:
+        elements_ = elements._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
     result_ = kernels_indexing.isin(elements_, test_element, assume_unique, invert)
@@ -2950,7 +3176,6 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2961,7 +3186,13 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
 
     Its result never requires a gradient.
     """
-    test_elements_ = test_elements._array
+    try:
+        test_elements_ = test_elements._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
     if out is not None:
         return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
     result_ = kernels_indexing.isin(element, test_elements_, assume_unique, invert)
@@ -2971,7 +3202,6 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -53,6 +54,7 @@ from gradloom.generated.functions.loss import (
     SoftMarginLossBackwardBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 multilabel_margin_loss_forward_result = result_class("multilabel_margin_loss_forward", ("output", "is_target", ))
@@ -72,13 +74,16 @@ def mse_loss(input, target, reduction=None, *, out=None):
     MseLossBackward0, from the entry mse_loss of derivatives.yaml.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MSE_LOSS(input, target, reduction, out=out)
     if reduction.__class__ is not int:
         return _MSE_LOSS(input, target, reduction, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(mse_loss, (input, target, reduction), out)
     if out is not None:
         return write_out(mse_loss, (input, target, reduction), out)
     result_ = kernels_loss.mse_loss(self_, target_, reduction)
@@ -88,7 +93,6 @@ def mse_loss(input, target, reduction=None, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -102,7 +106,7 @@ def mse_loss(input, target, reduction=None, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -147,13 +151,16 @@ def mse_loss_backward(grad_output, self, target, reduction):
     MseLossBackwardBackward0, from the entry mse_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+        grad_output_, self_, target_ = grad_output._operand, self._operand, target._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _MSE_LOSS_BACKWARD(grad_output, self, target, reduction)
     if reduction.__class__ is not int:
         return _MSE_LOSS_BACKWARD(grad_output, self, target, reduction)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mse_loss_backward, (grad_output, self, target, reduction))
     result_ = kernels_loss.mse_loss_backward(grad_output_, self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -161,7 +168,6 @@ def mse_loss_backward(grad_output, self, target, reduction):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -179,7 +185,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -221,20 +227,23 @@ def l1_loss(input, target, reduction=None):
     Made of other operators by composite.loss.l1_loss, and differentiable through them.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _L1_LOSS(input, target, reduction)
     if reduction.__class__ is not int:
         return _L1_LOSS(input, target, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(l1_loss, (input, target, reduction), None, composite_loss.l1_loss)
     return composite_loss.l1_loss(input, target, reduction)
 
 
 _L1_LOSS = GuardedOverload("l1_loss", ((
     'l1_loss(Tensor self, Tensor target, int reduction=Mean)',
     l1_loss,
-),))
+),), composite_loss.l1_loss)
 
 
 def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
@@ -249,13 +258,16 @@ def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
     SmoothL1LossBackward0, from the entry smooth_l1_loss of derivatives.yaml.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SMOOTH_L1_LOSS(input, target, reduction, beta, out=out)
     if reduction.__class__ is not int or beta.__class__ is not float:
         return _SMOOTH_L1_LOSS(input, target, reduction, beta, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(smooth_l1_loss, (input, target, reduction, beta), out)
     if out is not None:
         return write_out(smooth_l1_loss, (input, target, reduction, beta), out)
     result_ = kernels_loss.smooth_l1_loss(self_, target_, reduction, beta)
@@ -265,7 +277,6 @@ def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -280,7 +291,7 @@ def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
             fn.saved_beta = beta
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -325,13 +336,16 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     SmoothL1LossBackwardBackward0, from the entry smooth_l1_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+        grad_output_, self_, target_ = grad_output._operand, self._operand, target._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SMOOTH_L1_LOSS_BACKWARD(grad_output, self, target, reduction, beta)
     if reduction.__class__ is not int or beta.__class__ is not float:
         return _SMOOTH_L1_LOSS_BACKWARD(grad_output, self, target, reduction, beta)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(smooth_l1_loss_backward, (grad_output, self, target, reduction, beta))
     result_ = kernels_loss.smooth_l1_loss_backward(grad_output_, self_, target_, reduction, beta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -339,7 +353,6 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -358,7 +371,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
             fn.saved_beta = beta
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -406,13 +419,16 @@ def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
     HuberLossBackward0, from the entry huber_loss of derivatives.yaml.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HUBER_LOSS(input, target, reduction, delta, out=out)
     if reduction.__class__ is not int or delta.__class__ is not float:
         return _HUBER_LOSS(input, target, reduction, delta, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(huber_loss, (input, target, reduction, delta), out)
     if out is not None:
         return write_out(huber_loss, (input, target, reduction, delta), out)
     result_ = kernels_loss.huber_loss(self_, target_, reduction, delta)
@@ -422,7 +438,6 @@ def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -437,7 +452,7 @@ def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
             fn.saved_delta = delta
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -482,13 +497,16 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
     HuberLossBackwardBackward0, from the entry huber_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+        grad_output_, self_, target_ = grad_output._operand, self._operand, target._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _HUBER_LOSS_BACKWARD(grad_output, self, target, reduction, delta)
     if reduction.__class__ is not int or delta.__class__ is not float:
         return _HUBER_LOSS_BACKWARD(grad_output, self, target, reduction, delta)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(huber_loss_backward, (grad_output, self, target, reduction, delta))
     result_ = kernels_loss.huber_loss_backward(grad_output_, self_, target_, reduction, delta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -496,7 +514,6 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -515,7 +532,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
             fn.saved_delta = delta
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -561,13 +578,16 @@ def soft_margin_loss(input, target, reduction=None, *, out=None):
     SoftMarginLossBackward0, from the entry soft_margin_loss of derivatives.yaml.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SOFT_MARGIN_LOSS(input, target, reduction, out=out)
     if reduction.__class__ is not int:
         return _SOFT_MARGIN_LOSS(input, target, reduction, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(soft_margin_loss, (input, target, reduction), out)
     if out is not None:
         return write_out(soft_margin_loss, (input, target, reduction), out)
     result_ = kernels_loss.soft_margin_loss(self_, target_, reduction)
@@ -577,7 +597,6 @@ def soft_margin_loss(input, target, reduction=None, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -590,7 +609,7 @@ def soft_margin_loss(input, target, reduction=None, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -628,13 +647,16 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     SoftMarginLossBackwardBackward0, from the entry soft_margin_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_ = grad_output._array, self._array, target._array
+        grad_output_, self_, target_ = grad_output._operand, self._operand, target._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _SOFT_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction)
     if reduction.__class__ is not int:
         return _SOFT_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(soft_margin_loss_backward, (grad_output, self, target, reduction))
     result_ = kernels_loss.soft_margin_loss_backward(grad_output_, self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -642,7 +664,6 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -658,7 +679,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -703,13 +724,16 @@ def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None
     BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BINARY_CROSS_ENTROPY(input, target, weight, reduction, out=out)
     if reduction.__class__ is not int:
         return _BINARY_CROSS_ENTROPY(input, target, weight, reduction, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(binary_cross_entropy, (input, target, weight, reduction), out)
     if out is not None:
         return write_out(binary_cross_entropy, (input, target, weight, reduction), out)
     result_ = kernels_loss.binary_cross_entropy(self_, target_, weight_, reduction)
@@ -719,7 +743,6 @@ def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -734,7 +757,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -780,13 +803,16 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     BinaryCrossEntropyBackwardBackward0, from the entry binary_cross_entropy_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
+        grad_output_, self_, target_, weight_ = grad_output._operand, self._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self, target, weight, reduction)
     if reduction.__class__ is not int:
         return _BINARY_CROSS_ENTROPY_BACKWARD(grad_output, self, target, weight, reduction)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(binary_cross_entropy_backward, (grad_output, self, target, weight, reduction))
     result_ = kernels_loss.binary_cross_entropy_backward(grad_output_, self_, target_, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -794,7 +820,6 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -813,7 +838,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -863,13 +888,16 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     BinaryCrossEntropyWithLogitsBackward0, from the entry binary_cross_entropy_with_logits of derivatives.yaml.
     """
     try:
-        self_, target_, weight_, pos_weight_ = input._array, target._array, None if weight is None else weight._array, None if pos_weight is None else pos_weight._array
+        self_, target_, weight_, pos_weight_ = input._operand, target._operand, None if weight is None else weight._operand, None if pos_weight is None else pos_weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BINARY_CROSS_ENTROPY_WITH_LOGITS(input, target, weight, pos_weight, reduction)
     if reduction.__class__ is not int:
         return _BINARY_CROSS_ENTROPY_WITH_LOGITS(input, target, weight, pos_weight, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(binary_cross_entropy_with_logits, (input, target, weight, pos_weight, reduction))
     result_ = kernels_loss.binary_cross_entropy_with_logits(self_, target_, weight_, pos_weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -877,7 +905,6 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -893,7 +920,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
             fn.saved_weight = save(weight)
             fn.saved_pos_weight = save(pos_weight)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -936,13 +963,16 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None,
     MultiMarginLossBackward0, from the entry multi_margin_loss of derivatives.yaml.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MULTI_MARGIN_LOSS(input, target, p, margin, weight, reduction, out=out)
     if p.__class__ not in NUMBERS or margin.__class__ not in NUMBERS or reduction.__class__ is not int:
         return _MULTI_MARGIN_LOSS(input, target, p, margin, weight, reduction, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
     if out is not None:
         return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
     result_ = kernels_loss.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
@@ -952,7 +982,6 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -968,7 +997,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None,
             fn.saved_margin = margin
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1007,13 +1036,16 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     MultiMarginLossBackwardBackward0, from the entry multi_margin_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_, weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array
+        grad_output_, self_, target_, weight_ = grad_output._operand, self._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _MULTI_MARGIN_LOSS_BACKWARD(grad_output, self, target, p, margin, weight, reduction)
     if p.__class__ not in NUMBERS or margin.__class__ not in NUMBERS or reduction.__class__ is not int:
         return _MULTI_MARGIN_LOSS_BACKWARD(grad_output, self, target, p, margin, weight, reduction)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multi_margin_loss_backward, (grad_output, self, target, p, margin, weight, reduction))
     result_ = kernels_loss.multi_margin_loss_backward(grad_output_, self_, target_, p, margin, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1021,7 +1053,6 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1040,7 +1071,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
             fn.saved_margin = margin
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1078,13 +1109,16 @@ def multilabel_margin_loss(input, target, reduction=None, *, out=None):
     Made of other operators by composite.loss.multilabel_margin_loss, and differentiable through them.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MULTILABEL_MARGIN_LOSS(input, target, reduction, out=out)
     if reduction.__class__ is not int:
         return _MULTILABEL_MARGIN_LOSS(input, target, reduction, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(multilabel_margin_loss, (input, target, reduction), out, composite_loss.multilabel_margin_loss)
     if out is not None:
         return write_out(multilabel_margin_loss, (input, target, reduction), out)
     return composite_loss.multilabel_margin_loss(input, target, reduction)
@@ -1093,7 +1127,7 @@ def multilabel_margin_loss(input, target, reduction=None, *, out=None):
 _MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
     'multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean, *, Tensor? out=None)',
     multilabel_margin_loss,
-),))
+),), composite_loss.multilabel_margin_loss)
 
 
 def multilabel_margin_loss_forward(input, target, reduction):
@@ -1107,17 +1141,19 @@ def multilabel_margin_loss_forward(input, target, reduction):
     MultilabelMarginLossBackward0, from the entry multilabel_margin_loss_forward of derivatives.yaml.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MULTILABEL_MARGIN_LOSS_FORWARD(input, target, reduction)
     if reduction.__class__ is not int:
         return _MULTILABEL_MARGIN_LOSS_FORWARD(input, target, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(multilabel_margin_loss_forward, (input, target, reduction))
     output_, is_target_ = kernels_loss.multilabel_margin_loss_forward(self_, target_, reduction)
     output = None if output_ is None else ops.wrap(output_)
     is_target = None if is_target_ is None else ops.wrap(is_target_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return multilabel_margin_loss_forward_result((output, is_target))
     if not flags & GRAD_OFF:
@@ -1130,7 +1166,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_reduction = reduction
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
@@ -1169,13 +1205,16 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     MultilabelMarginLossBackwardBackward0, from the entry multilabel_margin_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_, is_target_ = grad_output._array, self._array, target._array, is_target._array
+        grad_output_, self_, target_, is_target_ = grad_output._operand, self._operand, target._operand, is_target._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction, is_target)
     if reduction.__class__ is not int:
         return _MULTILABEL_MARGIN_LOSS_BACKWARD(grad_output, self, target, reduction, is_target)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multilabel_margin_loss_backward, (grad_output, self, target, reduction, is_target))
     result_ = kernels_loss.multilabel_margin_loss_backward(grad_output_, self_, target_, reduction, is_target_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1183,7 +1222,6 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1199,7 +1237,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
             fn.saved_target = (target if target._vc is None and not flags else save(target)) if needs_grad_output else None
             fn.saved_reduction = reduction
             fn.saved_is_target = (is_target if is_target._vc is None and not flags else save(is_target)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1231,20 +1269,23 @@ def kl_div(input, target, reduction=None, *, log_target=False):
     Made of other operators by composite.loss.kl_div, and differentiable through them.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _KL_DIV(input, target, reduction, log_target=log_target)
     if reduction.__class__ is not int or log_target.__class__ is not bool:
         return _KL_DIV(input, target, reduction, log_target=log_target)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(kl_div, (input, target, reduction, log_target), None, composite_loss.kl_div)
     return composite_loss.kl_div(input, target, reduction, log_target)
 
 
 _KL_DIV = GuardedOverload("kl_div", ((
     'kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False)',
     kl_div,
-),))
+),), composite_loss.kl_div)
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
@@ -1253,20 +1294,23 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     Made of other operators by composite.loss.poisson_nll_loss, and differentiable through them.
     """
     try:
-        input_, target_ = input._array, target._array
+        input_, target_ = input._operand, target._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _POISSON_NLL_LOSS(input, target, log_input, full, eps, reduction)
     if log_input.__class__ is not bool or full.__class__ is not bool or eps.__class__ is not float or reduction.__class__ is not int:
         return _POISSON_NLL_LOSS(input, target, log_input, full, eps, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(poisson_nll_loss, (input, target, log_input, full, eps, reduction), None, composite_loss.poisson_nll_loss)
     return composite_loss.poisson_nll_loss(input, target, log_input, full, eps, reduction)
 
 
 _POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
     'poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction)',
     poisson_nll_loss,
-),))
+),), composite_loss.poisson_nll_loss)
 
 
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=None):
@@ -1275,20 +1319,23 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=None):
     Made of other operators by composite.loss.margin_ranking_loss, and differentiable through them.
     """
     try:
-        input1_, input2_, target_ = input1._array, input2._array, target._array
+        input1_, input2_, target_ = input1._operand, input2._operand, target._operand
     except AttributeError:
         input1_ = None
     if input1_ is None:
         return _MARGIN_RANKING_LOSS(input1, input2, target, margin, reduction)
     if margin.__class__ is not float or reduction.__class__ is not int:
         return _MARGIN_RANKING_LOSS(input1, input2, target, margin, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(margin_ranking_loss, (input1, input2, target, margin, reduction), None, composite_loss.margin_ranking_loss)
     return composite_loss.margin_ranking_loss(input1, input2, target, margin, reduction)
 
 
 _MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
     'margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
     margin_ranking_loss,
-),))
+),), composite_loss.margin_ranking_loss)
 
 
 def hinge_embedding_loss(input, target, margin=1.0, reduction=None):
@@ -1297,20 +1344,23 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction=None):
     Made of other operators by composite.loss.hinge_embedding_loss, and differentiable through them.
     """
     try:
-        self_, target_ = input._array, target._array
+        self_, target_ = input._operand, target._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HINGE_EMBEDDING_LOSS(input, target, margin, reduction)
     if margin.__class__ is not float or reduction.__class__ is not int:
         return _HINGE_EMBEDDING_LOSS(input, target, margin, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(hinge_embedding_loss, (input, target, margin, reduction), None, composite_loss.hinge_embedding_loss)
     return composite_loss.hinge_embedding_loss(input, target, margin, reduction)
 
 
 _HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
     'hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean)',
     hinge_embedding_loss,
-),))
+),), composite_loss.hinge_embedding_loss)
 
 
 def cosine_similarity(x1, x2, dim, eps):
@@ -1318,6 +1368,9 @@ def cosine_similarity(x1, x2, dim, eps):
 
     Made of other operators by composite.loss.cosine_similarity, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cosine_similarity, (x1, x2, dim, eps), None, composite_loss.cosine_similarity)
     return composite_loss.cosine_similarity(x1, x2, dim, eps)
 
 
@@ -1327,20 +1380,23 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=None):
     Made of other operators by composite.loss.cosine_embedding_loss, and differentiable through them.
     """
     try:
-        input1_, input2_, target_ = input1._array, input2._array, target._array
+        input1_, input2_, target_ = input1._operand, input2._operand, target._operand
     except AttributeError:
         input1_ = None
     if input1_ is None:
         return _COSINE_EMBEDDING_LOSS(input1, input2, target, margin, reduction)
     if margin.__class__ is not float or reduction.__class__ is not int:
         return _COSINE_EMBEDDING_LOSS(input1, input2, target, margin, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(cosine_embedding_loss, (input1, input2, target, margin, reduction), None, composite_loss.cosine_embedding_loss)
     return composite_loss.cosine_embedding_loss(input1, input2, target, margin, reduction)
 
 
 _COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
     'cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean)',
     cosine_embedding_loss,
-),))
+),), composite_loss.cosine_embedding_loss)
 
 
 def pairwise_distance(x1, x2, p, eps, keepdim):
@@ -1348,6 +1404,9 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
 
     Made of other operators by composite.loss.pairwise_distance, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(pairwise_distance, (x1, x2, p, eps, keepdim), None, composite_loss.pairwise_distance)
     return composite_loss.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
@@ -1357,20 +1416,23 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, 
     Made of other operators by composite.loss.triplet_margin_loss, and differentiable through them.
     """
     try:
-        anchor_, positive_, negative_ = anchor._array, positive._array, negative._array
+        anchor_, positive_, negative_ = anchor._operand, positive._operand, negative._operand
     except AttributeError:
         anchor_ = None
     if anchor_ is None:
         return _TRIPLET_MARGIN_LOSS(anchor, positive, negative, margin, p, eps, swap, reduction)
     if margin.__class__ is not float or p.__class__ is not float or eps.__class__ is not float or swap.__class__ is not bool or reduction.__class__ is not int:
         return _TRIPLET_MARGIN_LOSS(anchor, positive, negative, margin, p, eps, swap, reduction)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(triplet_margin_loss, (anchor, positive, negative, margin, p, eps, swap, reduction), None, composite_loss.triplet_margin_loss)
     return composite_loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
 
 
 _TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
     'triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean)',
     triplet_margin_loss,
-),))
+),), composite_loss.triplet_margin_loss)
 
 
 def nll_loss_nd(input, target, weight=None, reduction=None, ignore_index=-100):
@@ -1379,20 +1441,23 @@ def nll_loss_nd(input, target, weight=None, reduction=None, ignore_index=-100):
     Made of other operators by composite.loss.nll_loss_nd, and differentiable through them.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NLL_LOSS_ND(input, target, weight, reduction, ignore_index)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS_ND(input, target, weight, reduction, ignore_index)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nll_loss_nd, (input, target, weight, reduction, ignore_index), None, composite_loss.nll_loss_nd)
     return composite_loss.nll_loss_nd(input, target, weight, reduction, ignore_index)
 
 
 _NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
     'nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100)',
     nll_loss_nd,
-),))
+),), composite_loss.nll_loss_nd)
 
 
 def nll_loss(input, target, weight=None, reduction=None, ignore_index=-100, *, out=None):
@@ -1401,13 +1466,16 @@ def nll_loss(input, target, weight=None, reduction=None, ignore_index=-100, *, o
     Made of other operators by composite.loss.nll_loss, and differentiable through them.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NLL_LOSS(input, target, weight, reduction, ignore_index, out=out)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS(input, target, weight, reduction, ignore_index, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(nll_loss, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss)
     if out is not None:
         return write_out(nll_loss, (input, target, weight, reduction, ignore_index), out)
     return composite_loss.nll_loss(input, target, weight, reduction, ignore_index)
@@ -1416,7 +1484,7 @@ def nll_loss(input, target, weight=None, reduction=None, ignore_index=-100, *, o
 _NLL_LOSS = GuardedOverload("nll_loss", ((
     'nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, *, Tensor? out=None)',
     nll_loss,
-),))
+),), composite_loss.nll_loss)
 
 
 def nll_loss_forward(input, target, weight, reduction, ignore_index):
@@ -1429,17 +1497,19 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
     NllLossBackward0, from the entry nll_loss_forward of derivatives.yaml.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NLL_LOSS_FORWARD(input, target, weight, reduction, ignore_index)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS_FORWARD(input, target, weight, reduction, ignore_index)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nll_loss_forward, (input, target, weight, reduction, ignore_index))
     output_, total_weight_ = kernels_loss.nll_loss_forward(self_, target_, weight_, reduction, ignore_index)
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return nll_loss_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
@@ -1454,7 +1524,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
@@ -1491,13 +1561,16 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     NllLossBackwardBackward0, from the entry nll_loss_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_, weight_, total_weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array, total_weight._array
+        grad_output_, self_, target_, weight_, total_weight_ = grad_output._operand, self._operand, target._operand, None if weight is None else weight._operand, total_weight._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _NLL_LOSS_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nll_loss_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
     result_ = kernels_loss.nll_loss_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1505,7 +1578,6 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1521,7 +1593,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             fn.saved_weight = (save(weight)) if needs_grad_output else None
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1553,13 +1625,16 @@ def nll_loss2d(input, target, weight=None, reduction=None, ignore_index=-100, *,
     Made of other operators by composite.loss.nll_loss2d, and differentiable through them.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NLL_LOSS2D(input, target, weight, reduction, ignore_index, out=out)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS2D(input, target, weight, reduction, ignore_index, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(nll_loss2d, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss2d)
     if out is not None:
         return write_out(nll_loss2d, (input, target, weight, reduction, ignore_index), out)
     return composite_loss.nll_loss2d(input, target, weight, reduction, ignore_index)
@@ -1568,7 +1643,7 @@ def nll_loss2d(input, target, weight=None, reduction=None, ignore_index=-100, *,
 _NLL_LOSS2D = GuardedOverload("nll_loss2d", ((
     'nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, *, Tensor? out=None)',
     nll_loss2d,
-),))
+),), composite_loss.nll_loss2d)
 
 
 def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
@@ -1581,17 +1656,19 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
     NllLoss2DBackward0, from the entry nll_loss2d_forward of derivatives.yaml.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NLL_LOSS2D_FORWARD(input, target, weight, reduction, ignore_index)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS2D_FORWARD(input, target, weight, reduction, ignore_index)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nll_loss2d_forward, (input, target, weight, reduction, ignore_index))
     output_, total_weight_ = kernels_loss.nll_loss2d_forward(self_, target_, weight_, reduction, ignore_index)
     output = None if output_ is None else ops.wrap(output_)
     total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return nll_loss2d_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
@@ -1606,7 +1683,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             fn.saved_weight = save(weight)
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
@@ -1643,13 +1720,16 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     NllLoss2DBackwardBackward0, from the entry nll_loss2d_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, target_, weight_, total_weight_ = grad_output._array, self._array, target._array, None if weight is None else weight._array, total_weight._array
+        grad_output_, self_, target_, weight_, total_weight_ = grad_output._operand, self._operand, target._operand, None if weight is None else weight._operand, total_weight._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _NLL_LOSS2D_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
     if reduction.__class__ is not int or ignore_index.__class__ is not int:
         return _NLL_LOSS2D_BACKWARD(grad_output, self, target, weight, reduction, ignore_index, total_weight)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nll_loss2d_backward, (grad_output, self, target, weight, reduction, ignore_index, total_weight))
     result_ = kernels_loss.nll_loss2d_backward(grad_output_, self_, target_, weight_, reduction, ignore_index, total_weight_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1657,7 +1737,6 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1673,7 +1752,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
             fn.saved_weight = (save(weight)) if needs_grad_output else None
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1705,20 +1784,23 @@ def cross_entropy_loss(input, target, weight=None, reduction=None, ignore_index=
     Made of other operators by composite.loss.cross_entropy_loss, and differentiable through them.
     """
     try:
-        self_, target_, weight_ = input._array, target._array, None if weight is None else weight._array
+        self_, target_, weight_ = input._operand, target._operand, None if weight is None else weight._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CROSS_ENTROPY_LOSS(input, target, weight, reduction, ignore_index, label_smoothing)
     if reduction.__class__ is not int or ignore_index.__class__ is not int or label_smoothing.__class__ is not float:
         return _CROSS_ENTROPY_LOSS(input, target, weight, reduction, ignore_index, label_smoothing)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(cross_entropy_loss, (input, target, weight, reduction, ignore_index, label_smoothing), None, composite_loss.cross_entropy_loss)
     return composite_loss.cross_entropy_loss(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
 _CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
     'cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0)',
     cross_entropy_loss,
-),))
+),), composite_loss.cross_entropy_loss)
 
 
 def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
@@ -1726,6 +1808,9 @@ def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, r
 
     Made of other operators by composite.loss.ctc_loss, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(ctc_loss_IntList, (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity), None, composite_loss.ctc_loss)
     return composite_loss.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
@@ -1734,6 +1819,9 @@ def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, re
 
     Made of other operators by composite.loss.ctc_loss_of_tensors, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(ctc_loss_Tensor, (log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity), None, composite_loss.ctc_loss_of_tensors)
     return composite_loss.ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
@@ -1745,11 +1833,16 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
 
     CtcLossBackward0, from the entry _ctc_loss of derivatives.yaml.
     """
-    log_probs_, targets_ = log_probs._array, targets._array
+    try:
+        log_probs_, targets_ = log_probs._operand, targets._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_ctc_loss, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
     result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths, target_lengths, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1765,7 +1858,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
             fn.saved_target_lengths = target_lengths
             fn.saved_blank = blank
             fn.saved_zero_infinity = zero_infinity
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -1786,11 +1879,16 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
 
     CtcLossBackward1, from the entry _ctc_loss.Tensor of derivatives.yaml.
     """
-    log_probs_, targets_, input_lengths_, target_lengths_ = log_probs._array, targets._array, input_lengths._array, target_lengths._array
+    try:
+        log_probs_, targets_, input_lengths_, target_lengths_ = log_probs._operand, targets._operand, input_lengths._operand, target_lengths._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_ctc_loss_Tensor, (log_probs, targets, input_lengths, target_lengths, blank, zero_infinity))
     result0_, result1_ = kernels_loss.ctc_loss(log_probs_, targets_, input_lengths_, target_lengths_, blank, zero_infinity)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1806,7 +1904,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
             fn.saved_target_lengths = target_lengths if target_lengths._vc is None and not flags else save(target_lengths)
             fn.saved_blank = blank
             fn.saved_zero_infinity = zero_infinity
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -1824,7 +1922,13 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
 
     Its derivative is not implemented.
     """
-    grad_, log_probs_, targets_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, neg_log_likelihood._array, log_alpha._array
+    try:
+        grad_, log_probs_, targets_, neg_log_likelihood_, log_alpha_ = grad._operand, log_probs._operand, targets._operand, neg_log_likelihood._operand, log_alpha._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_ctc_loss_backward, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
     result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths, target_lengths, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1832,7 +1936,6 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:
@@ -1847,7 +1950,13 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
 
     Its derivative is not implemented.
     """
-    grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_ = grad._array, log_probs._array, targets._array, input_lengths._array, target_lengths._array, neg_log_likelihood._array, log_alpha._array
+    try:
+        grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_ = grad._operand, log_probs._operand, targets._operand, input_lengths._operand, target_lengths._operand, neg_log_likelihood._operand, log_alpha._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_ctc_loss_backward_Tensor, (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity))
     result_ = kernels_loss.ctc_loss_backward(grad_, log_probs_, targets_, input_lengths_, target_lengths_, neg_log_likelihood_, log_alpha_, blank, zero_infinity)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1855,7 +1964,6 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -44,6 +45,7 @@ from gradloom.generated.functions.matmul import (
     VdotBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -59,11 +61,14 @@ def mm(input, mat2, *, out=None):
     MmBackward0, from the entry mm of derivatives.yaml.
     """
     try:
-        self_, mat2_ = input._array, mat2._array
+        self_, mat2_ = input._operand, mat2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MM(input, mat2, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(mm, (input, mat2), out)
     if out is not None:
         return write_out(mm, (input, mat2), out)
     result_ = kernels_matmul.mm(self_, mat2_)
@@ -73,7 +78,6 @@ def mm(input, mat2, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -92,7 +96,7 @@ def mm(input, mat2, *, out=None):
             fn.saved_mat2 = (mat2 if mat2._vc is None and not flags else save(mat2)) if needs_self else None
             fn.saved_mat2_sym_sizes = mat2.shape
             fn.saved_mat2_sym_strides = mat2.stride()
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -136,13 +140,16 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     AddmmBackward0, from the entry addmm of derivatives.yaml.
     """
     try:
-        self_, mat1_, mat2_ = input._array, mat1._array, mat2._array
+        self_, mat1_, mat2_ = input._operand, mat1._operand, mat2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDMM(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDMM(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(addmm, (input, mat1, mat2, beta, alpha), out)
     if out is not None:
         return write_out(addmm, (input, mat1, mat2), out, beta=beta, alpha=alpha)
     result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
@@ -152,7 +159,6 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -174,7 +180,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
             fn.saved_mat2_sym_strides = mat2.stride()
             fn.saved_beta = beta
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -215,7 +221,7 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
     addmm, written into self; see there for the derivative.
     """
     try:
-        self_, mat1_, mat2_ = input._array, mat1._array, mat2._array
+        self_, mat1_, mat2_ = input._operand, mat1._operand, mat2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -223,6 +229,8 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDMM_(input, mat1, mat2, beta=beta, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addmm_, (input, mat1, mat2, beta, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -246,7 +254,7 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         fn.saved_mat2_sym_strides = mat2.stride()
         fn.saved_beta = beta
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -293,11 +301,14 @@ def bmm(input, mat2, *, out=None):
     BmmBackward0, from the entry bmm of derivatives.yaml.
     """
     try:
-        self_, mat2_ = input._array, mat2._array
+        self_, mat2_ = input._operand, mat2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BMM(input, mat2, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(bmm, (input, mat2), out)
     if out is not None:
         return write_out(bmm, (input, mat2), out)
     result_ = kernels_matmul.bmm(self_, mat2_)
@@ -307,7 +318,6 @@ def bmm(input, mat2, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -322,7 +332,7 @@ def bmm(input, mat2, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_mat2 else None
             fn.saved_mat2 = (mat2 if mat2._vc is None and not flags else save(mat2)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -365,11 +375,14 @@ def dot(input, tensor, *, out=None):
     DotBackward0, from the entry dot of derivatives.yaml.
     """
     try:
-        self_, tensor_ = input._array, tensor._array
+        self_, tensor_ = input._operand, tensor._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DOT(input, tensor, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dot, (input, tensor), out)
     if out is not None:
         return write_out(dot, (input, tensor), out)
     result_ = kernels_matmul.dot(self_, tensor_)
@@ -379,7 +392,6 @@ def dot(input, tensor, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -394,7 +406,7 @@ def dot(input, tensor, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_tensor else None
             fn.saved_tensor = (tensor if tensor._vc is None and not flags else save(tensor)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -437,11 +449,14 @@ def mv(input, vec, *, out=None):
     MvBackward0, from the entry mv of derivatives.yaml.
     """
     try:
-        self_, vec_ = input._array, vec._array
+        self_, vec_ = input._operand, vec._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MV(input, vec, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mv, (input, vec), out)
     if out is not None:
         return write_out(mv, (input, vec), out)
     result_ = kernels_matmul.mv(self_, vec_)
@@ -451,7 +466,6 @@ def mv(input, vec, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -466,7 +480,7 @@ def mv(input, vec, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_vec else None
             fn.saved_vec = (vec if vec._vc is None and not flags else save(vec)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -509,11 +523,14 @@ def vdot(input, other, *, out=None):
     VdotBackward0, from the entry vdot of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _VDOT(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(vdot, (input, other), out)
     if out is not None:
         return write_out(vdot, (input, other), out)
     result_ = kernels_matmul.vdot(self_, other_)
@@ -523,7 +540,6 @@ def vdot(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -538,7 +554,7 @@ def vdot(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -582,13 +598,16 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     AddmvBackward0, from the entry addmv of derivatives.yaml.
     """
     try:
-        self_, mat_, vec_ = input._array, mat._array, vec._array
+        self_, mat_, vec_ = input._operand, mat._operand, vec._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDMV(input, mat, vec, beta=beta, alpha=alpha, out=out)
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDMV(input, mat, vec, beta=beta, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addmv, (input, mat, vec, beta, alpha), out)
     if out is not None:
         return write_out(addmv, (input, mat, vec), out, beta=beta, alpha=alpha)
     result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
@@ -598,7 +617,6 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -616,7 +634,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
             fn.saved_vec = (vec if vec._vc is None and not flags else save(vec)) if needs_mat else None
             fn.saved_beta = beta
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -657,7 +675,7 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
     addmv, written into self; see there for the derivative.
     """
     try:
-        self_, mat_, vec_ = input._array, mat._array, vec._array
+        self_, mat_, vec_ = input._operand, mat._operand, vec._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -665,6 +683,8 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDMV_(input, mat, vec, beta=beta, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addmv_, (input, mat, vec, beta, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -684,7 +704,7 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
         fn.saved_vec = (vec if vec._vc is None and not flags else save(vec)) if needs_mat else None
         fn.saved_beta = beta
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -732,13 +752,16 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     AddrBackward0, from the entry addr of derivatives.yaml.
     """
     try:
-        self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
+        self_, vec1_, vec2_ = input._operand, vec1._operand, vec2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDR(input, vec1, vec2, beta=beta, alpha=alpha, out=out)
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDR(input, vec1, vec2, beta=beta, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addr, (input, vec1, vec2, beta, alpha), out)
     if out is not None:
         return write_out(addr, (input, vec1, vec2), out, beta=beta, alpha=alpha)
     if self_.dtype is not vec1_.dtype or self_.dtype is not vec2_.dtype:
@@ -750,7 +773,6 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -768,7 +790,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
             fn.saved_vec2 = (vec2 if vec2._vc is None and not flags else save(vec2)) if needs_vec1 else None
             fn.saved_beta = beta
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -809,7 +831,7 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
     addr, written into self; see there for the derivative.
     """
     try:
-        self_, vec1_, vec2_ = input._array, vec1._array, vec2._array
+        self_, vec1_, vec2_ = input._operand, vec1._operand, vec2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -817,6 +839,8 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDR_(input, vec1, vec2, beta=beta, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addr_, (input, vec1, vec2, beta, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -836,7 +860,7 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         fn.saved_vec2 = (vec2 if vec2._vc is None and not flags else save(vec2)) if needs_vec1 else None
         fn.saved_beta = beta
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -887,13 +911,16 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     BaddbmmBackward0, from the entry baddbmm of derivatives.yaml.
     """
     try:
-        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+        self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _BADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(baddbmm, (input, batch1, batch2, beta, alpha), out)
     if out is not None:
         return write_out(baddbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
     result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
@@ -903,7 +930,6 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -921,7 +947,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
             fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
             fn.saved_beta = beta
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -962,7 +988,7 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     baddbmm, written into self; see there for the derivative.
     """
     try:
-        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+        self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -970,6 +996,8 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _BADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(baddbmm_, (input, batch1, batch2, beta, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -989,7 +1017,7 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
         fn.saved_beta = beta
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1038,13 +1066,16 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     AddbmmBackward0, from the entry addbmm of derivatives.yaml.
     """
     try:
-        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+        self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDBMM(input, batch1, batch2, beta=beta, alpha=alpha, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(addbmm, (input, batch1, batch2, beta, alpha), out)
     if out is not None:
         return write_out(addbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
     result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
@@ -1054,7 +1085,6 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1074,7 +1104,7 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
             fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
             fn.saved_beta = beta
             fn.saved_alpha = alpha
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1115,7 +1145,7 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     addbmm, written into self; see there for the derivative.
     """
     try:
-        self_, batch1_, batch2_ = input._array, batch1._array, batch2._array
+        self_, batch1_, batch2_ = input._operand, batch1._operand, batch2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -1123,6 +1153,8 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
     if beta.__class__ not in NUMBERS or alpha.__class__ not in NUMBERS:
         return _ADDBMM_(input, batch1, batch2, beta=beta, alpha=alpha)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(addbmm_, (input, batch1, batch2, beta, alpha))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1144,7 +1176,7 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
         fn.saved_beta = beta
         fn.saved_alpha = alpha
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1190,7 +1222,13 @@ def linalg_cross(input, other, dim, *, out=None):
 
     LinalgCrossBackward0, from the entry linalg_cross of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(linalg_cross, (input, other, dim), out)
     if out is not None:
         return write_out(linalg_cross, (input, other, dim), out)
     result_ = kernels_matmul.linalg_cross(self_, other_, dim)
@@ -1200,7 +1238,6 @@ def linalg_cross(input, other, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1216,7 +1253,7 @@ def linalg_cross(input, other, dim, *, out=None):
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1247,6 +1284,9 @@ def cross(input, other, dim, *, out=None):
 
     Made of other operators by composite.matmul.cross, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cross, (input, other, dim), out, composite_matmul.cross)
     if out is not None:
         return write_out(cross, (input, other, dim), out)
     return composite_matmul.cross(input, other, dim)
@@ -1262,7 +1302,13 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
 
     TrilinearBackward0, from the entry _trilinear of derivatives.yaml.
     """
-    i1_, i2_, i3_ = i1._array, i2._array, i3._array
+    try:
+        i1_, i2_, i3_ = i1._operand, i2._operand, i3._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_trilinear, (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim))
     result_ = kernels_matmul.trilinear(i1_, i2_, i3_, expand1, expand2, expand3, sumdim, unroll_dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1270,7 +1316,6 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1292,7 +1337,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
             fn.saved_expand2 = expand2
             fn.saved_expand3 = expand3
             fn.saved_sumdim = sumdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1328,18 +1373,21 @@ def bilinear(input1, input2, weight, bias=None):
     Made of other operators by composite.matmul.bilinear, and differentiable through them.
     """
     try:
-        input1_, input2_, weight_, bias_ = input1._array, input2._array, weight._array, None if bias is None else bias._array
+        input1_, input2_, weight_, bias_ = input1._operand, input2._operand, weight._operand, None if bias is None else bias._operand
     except AttributeError:
         input1_ = None
     if input1_ is None:
         return _BILINEAR(input1, input2, weight, bias)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bilinear, (input1, input2, weight, bias), None, composite_matmul.bilinear)
     return composite_matmul.bilinear(input1, input2, weight, bias)
 
 
 _BILINEAR = GuardedOverload("bilinear", ((
     'bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)',
     bilinear,
-),))
+),), composite_matmul.bilinear)
 
 
 def matmul(input, other, *, out=None):
@@ -1348,11 +1396,14 @@ def matmul(input, other, *, out=None):
     Made of other operators by composite.matmul.matmul, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MATMUL(input, other, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(matmul, (input, other), out, composite_matmul.matmul)
     if out is not None:
         return write_out(matmul, (input, other), out)
     return composite_matmul.matmul(input, other)
@@ -1361,7 +1412,7 @@ def matmul(input, other, *, out=None):
 _MATMUL = GuardedOverload("matmul", ((
     'matmul(Tensor self, Tensor other, *, Tensor? out=None)',
     matmul,
-),))
+),), composite_matmul.matmul)
 
 
 def linear(input, weight, bias=None, *, out=None):
@@ -1370,11 +1421,14 @@ def linear(input, weight, bias=None, *, out=None):
     Made of other operators by composite.matmul.linear, and differentiable through them.
     """
     try:
-        input_, weight_, bias_ = input._array, weight._array, None if bias is None else bias._array
+        input_, weight_, bias_ = input._operand, weight._operand, None if bias is None else bias._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _LINEAR(input, weight, bias, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(linear, (input, weight, bias), out, composite_matmul.linear)
     if out is not None:
         return write_out(linear, (input, weight, bias), out)
     return composite_matmul.linear(input, weight, bias)
@@ -1383,7 +1437,7 @@ def linear(input, weight, bias=None, *, out=None):
 _LINEAR = GuardedOverload("linear", ((
     'linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor? out=None)',
     linear,
-),))
+),), composite_matmul.linear)
 
 
 def linalg_matmul(input, other, *, out=None):
@@ -1392,11 +1446,14 @@ def linalg_matmul(input, other, *, out=None):
     Made of other operators by composite.matmul.matmul, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LINALG_MATMUL(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(linalg_matmul, (input, other), out, composite_matmul.matmul)
     if out is not None:
         return write_out(linalg_matmul, (input, other), out)
     return composite_matmul.matmul(input, other)
@@ -1405,7 +1462,7 @@ def linalg_matmul(input, other, *, out=None):
 _LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
     'linalg_matmul(Tensor self, Tensor other, *, Tensor? out=None)',
     linalg_matmul,
-),))
+),), composite_matmul.matmul)
 
 
 def linalg_vecdot(x, y, dim, *, out=None):
@@ -1413,6 +1470,9 @@ def linalg_vecdot(x, y, dim, *, out=None):
 
     Made of other operators by composite.matmul.linalg_vecdot, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(linalg_vecdot, (x, y, dim), out, composite_matmul.linalg_vecdot)
     if out is not None:
         return write_out(linalg_vecdot, (x, y, dim), out)
     return composite_matmul.linalg_vecdot(x, y, dim)
@@ -1424,11 +1484,14 @@ def outer(input, vec2, *, out=None):
     Made of other operators by composite.matmul.outer, and differentiable through them.
     """
     try:
-        self_, vec2_ = input._array, vec2._array
+        self_, vec2_ = input._operand, vec2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _OUTER(input, vec2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(outer, (input, vec2), out, composite_matmul.outer)
     if out is not None:
         return write_out(outer, (input, vec2), out)
     return composite_matmul.outer(input, vec2)
@@ -1437,7 +1500,7 @@ def outer(input, vec2, *, out=None):
 _OUTER = GuardedOverload("outer", ((
     'outer(Tensor self, Tensor vec2, *, Tensor? out=None)',
     outer,
-),))
+),), composite_matmul.outer)
 
 
 def ger(input, vec2, *, out=None):
@@ -1446,11 +1509,14 @@ def ger(input, vec2, *, out=None):
     Made of other operators by composite.matmul.outer, and differentiable through them.
     """
     try:
-        self_, vec2_ = input._array, vec2._array
+        self_, vec2_ = input._operand, vec2._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _GER(input, vec2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ger, (input, vec2), out, composite_matmul.outer)
     if out is not None:
         return write_out(ger, (input, vec2), out)
     return composite_matmul.outer(input, vec2)
@@ -1459,7 +1525,7 @@ def ger(input, vec2, *, out=None):
 _GER = GuardedOverload("ger", ((
     'ger(Tensor self, Tensor vec2, *, Tensor? out=None)',
     ger,
-),))
+),), composite_matmul.outer)
 
 
 def inner(input, other, *, out=None):
@@ -1468,11 +1534,14 @@ def inner(input, other, *, out=None):
     Made of other operators by composite.matmul.inner, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _INNER(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(inner, (input, other), out, composite_matmul.inner)
     if out is not None:
         return write_out(inner, (input, other), out)
     return composite_matmul.inner(input, other)
@@ -1481,7 +1550,7 @@ def inner(input, other, *, out=None):
 _INNER = GuardedOverload("inner", ((
     'inner(Tensor self, Tensor other, *, Tensor? out=None)',
     inner,
-),))
+),), composite_matmul.inner)
 
 
 def tensordot(input, other, dims_self, dims_other, *, out=None):
@@ -1489,6 +1558,9 @@ def tensordot(input, other, dims_self, dims_other, *, out=None):
 
     Made of other operators by composite.matmul.tensordot, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tensordot, (input, other, dims_self, dims_other), out, composite_matmul.tensordot)
     if out is not None:
         return write_out(tensordot, (input, other, dims_self, dims_other), out)
     return composite_matmul.tensordot(input, other, dims_self, dims_other)
@@ -1499,6 +1571,9 @@ def einsum(equation, tensors, path):
 
     Made of other operators by composite.matmul.einsum, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(einsum, (equation, tensors, path), None, composite_matmul.einsum)
     return composite_matmul.einsum(equation, tensors, path)
 
 
@@ -1508,11 +1583,14 @@ def kron(input, other, *, out=None):
     Made of other operators by composite.matmul.kron, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _KRON(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(kron, (input, other), out, composite_matmul.kron)
     if out is not None:
         return write_out(kron, (input, other), out)
     return composite_matmul.kron(input, other)
@@ -1521,7 +1599,7 @@ def kron(input, other, *, out=None):
 _KRON = GuardedOverload("kron", ((
     'kron(Tensor self, Tensor other, *, Tensor? out=None)',
     kron,
-),))
+),), composite_matmul.kron)
 
 
 def chain_matmul(matrices, *, out=None):
@@ -1529,6 +1607,9 @@ def chain_matmul(matrices, *, out=None):
 
     Made of other operators by composite.matmul.chain_matmul, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(chain_matmul, (matrices,), out, composite_matmul.chain_matmul)
     if out is not None:
         return write_out(chain_matmul, (matrices,), out)
     return composite_matmul.chain_matmul(matrices)
@@ -1539,6 +1620,9 @@ def linalg_multi_dot(tensors, *, out=None):
 
     Made of other operators by composite.matmul.linalg_multi_dot, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(linalg_multi_dot, (tensors,), out, composite_matmul.linalg_multi_dot)
     if out is not None:
         return write_out(linalg_multi_dot, (tensors,), out)
     return composite_matmul.linalg_multi_dot(tensors)

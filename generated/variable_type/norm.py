@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -38,6 +39,7 @@ from gradloom.generated.functions.norm import (
     NativeLayerNormBackwardBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -53,20 +55,22 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     NativeBatchNormBackward0, from the entry native_batch_norm of derivatives.yaml.
     """
     try:
-        input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, out=out)
     if training.__class__ is not bool or momentum.__class__ is not float or eps.__class__ is not float:
         return _NATIVE_BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
     if out is not None:
         return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
     result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -84,7 +88,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             fn.saved_running_var = save(running_var)
             fn.saved_training = training
             fn.saved_eps = eps
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -134,12 +138,17 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
 
     NativeBatchNormBackwardBackward0, from the entry native_batch_norm_backward of derivatives.yaml.
     """
-    grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_ = grad_out._array, input._array, None if weight is None else weight._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array, None if save_mean is None else save_mean._array, None if save_invstd is None else save_invstd._array
+    try:
+        grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_ = grad_out._operand, input._operand, None if weight is None else weight._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand, None if save_mean is None else save_mean._operand, None if save_invstd is None else save_invstd._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(native_batch_norm_backward, (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask))
     result0_, result1_, result2_ = kernels_norm.native_batch_norm_backward(grad_out_, input_, weight_, running_mean_, running_var_, save_mean_, save_invstd_, train, eps, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -165,7 +174,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
             fn.saved_save_invstd = (save(save_invstd)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_train = train
             fn.saved_eps = eps
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
@@ -210,20 +219,23 @@ def batch_norm(input, weight, bias, running_mean, running_var, training, momentu
     Made of other operators by composite.norm.batch_norm, and differentiable through them.
     """
     try:
-        input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
     if training.__class__ is not bool or momentum.__class__ is not float or eps.__class__ is not float or cudnn_enabled.__class__ is not bool:
         return _BATCH_NORM(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled), None, composite_norm.batch_norm)
     return composite_norm.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
 
 
 _BATCH_NORM = GuardedOverload("batch_norm", ((
     'batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled)',
     batch_norm,
-),))
+),), composite_norm.batch_norm)
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
@@ -232,20 +244,23 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     Made of other operators by composite.norm.instance_norm, and differentiable through them.
     """
     try:
-        input_, weight_, bias_, running_mean_, running_var_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array, None if running_mean is None else running_mean._array, None if running_var is None else running_var._array
+        input_, weight_, bias_, running_mean_, running_var_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand, None if running_mean is None else running_mean._operand, None if running_var is None else running_var._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _INSTANCE_NORM(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
     if use_input_stats.__class__ is not bool or momentum.__class__ is not float or eps.__class__ is not float or cudnn_enabled.__class__ is not bool:
         return _INSTANCE_NORM(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(instance_norm, (input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled), None, composite_norm.instance_norm)
     return composite_norm.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
 
 
 _INSTANCE_NORM = GuardedOverload("instance_norm", ((
     'instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled)',
     instance_norm,
-),))
+),), composite_norm.instance_norm)
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
@@ -258,14 +273,19 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
 
     NativeLayerNormBackward0, from the entry native_layer_norm of derivatives.yaml.
     """
-    input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
+    try:
+        input_, weight_, bias_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
     if out is not None:
         return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
     result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -281,7 +301,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             fn.saved_normalized_shape = normalized_shape
             fn.saved_weight = save(weight)
             fn.saved_bias = save(bias)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -326,12 +346,17 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 
     NativeLayerNormBackwardBackward0, from the entry native_layer_norm_backward of derivatives.yaml.
     """
-    grad_out_, input_, mean_, rstd_, weight_, bias_ = grad_out._array, input._array, mean._array, rstd._array, None if weight is None else weight._array, None if bias is None else bias._array
+    try:
+        grad_out_, input_, mean_, rstd_, weight_, bias_ = grad_out._operand, input._operand, mean._operand, rstd._operand, None if weight is None else weight._operand, None if bias is None else bias._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(native_layer_norm_backward, (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask))
     result0_, result1_, result2_ = kernels_norm.native_layer_norm_backward(grad_out_, input_, normalized_shape, mean_, rstd_, weight_, bias_, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -355,7 +380,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
             fn.saved_mean = (mean if mean._vc is None and not flags else save(mean)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_rstd = (rstd if rstd._vc is None and not flags else save(rstd)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_weight = (save(weight)) if needs_grad_out or needs_input or needs_weight else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
@@ -399,6 +424,9 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
 
     Made of other operators by composite.norm.layer_norm, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(layer_norm, (input, normalized_shape, weight, bias, eps, cudnn_enable), None, composite_norm.layer_norm)
     return composite_norm.layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
 
 
@@ -418,18 +446,20 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     NativeGroupNormBackward0, from the entry native_group_norm of derivatives.yaml.
     """
     try:
-        input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
+        input_, weight_, bias_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _NATIVE_GROUP_NORM(input, weight, bias, N, C, HxW, group, eps)
     if N.__class__ is not int or C.__class__ is not int or HxW.__class__ is not int or group.__class__ is not int or eps.__class__ is not float:
         return _NATIVE_GROUP_NORM(input, weight, bias, N, C, HxW, group, eps)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(native_group_norm, (input, weight, bias, N, C, HxW, group, eps))
     result0_, result1_, result2_ = kernels_norm.native_group_norm(input_, weight_, bias_, N, C, HxW, group, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -447,7 +477,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             fn.saved_C = C
             fn.saved_HxW = HxW
             fn.saved_group = group
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype, result2_.shape, result2_.dtype)
             result0._edge = (fn, 0)
@@ -505,12 +535,17 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 
     NativeGroupNormBackwardBackward0, from the entry native_group_norm_backward of derivatives.yaml.
     """
-    grad_out_, input_, mean_, rstd_, weight_ = grad_out._array, input._array, mean._array, rstd._array, None if weight is None else weight._array
+    try:
+        grad_out_, input_, mean_, rstd_, weight_ = grad_out._operand, input._operand, mean._operand, rstd._operand, None if weight is None else weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(native_group_norm_backward, (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask))
     result0_, result1_, result2_ = kernels_norm.native_group_norm_backward(grad_out_, input_, mean_, rstd_, weight_, N, C, HxW, group, output_mask)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -536,7 +571,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             fn.saved_C = C
             fn.saved_HxW = HxW
             fn.saved_group = group
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
@@ -581,20 +616,23 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabl
     Made of other operators by composite.norm.group_norm, and differentiable through them.
     """
     try:
-        input_, weight_, bias_ = input._array, None if weight is None else weight._array, None if bias is None else bias._array
+        input_, weight_, bias_ = input._operand, None if weight is None else weight._operand, None if bias is None else bias._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _GROUP_NORM(input, num_groups, weight, bias, eps, cudnn_enabled)
     if num_groups.__class__ is not int or eps.__class__ is not float or cudnn_enabled.__class__ is not bool:
         return _GROUP_NORM(input, num_groups, weight, bias, eps, cudnn_enabled)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(group_norm, (input, num_groups, weight, bias, eps, cudnn_enabled), None, composite_norm.group_norm)
     return composite_norm.group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
 
 
 _GROUP_NORM = GuardedOverload("group_norm", ((
     'group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True)',
     group_norm,
-),))
+),), composite_norm.group_norm)
 
 
 def rms_norm(input, normalized_shape, weight, eps):
@@ -602,4 +640,7 @@ def rms_norm(input, normalized_shape, weight, eps):
 
     Made of other operators by composite.norm.rms_norm, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rms_norm, (input, normalized_shape, weight, eps), None, composite_norm.rms_norm)
     return composite_norm.rms_norm(input, normalized_shape, weight, eps)

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -50,6 +51,7 @@ from gradloom.generated.functions.pool import (
     MaxUnpool3DBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -63,11 +65,16 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 
     MaxPool2DWithIndicesBackward0, from the entry max_pool2d_with_indices of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool2d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
     result0_, result1_ = kernels_pool.max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -83,7 +90,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             fn.saved_padding = padding
             fn.saved_dilation = dilation
             fn.saved_ceil_mode = ceil_mode
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -113,7 +120,13 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 
     MaxPool2DWithIndicesBackwardBackward0, from the entry max_pool2d_with_indices_backward of derivatives.yaml.
     """
-    grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
+    try:
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool2d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
     result_ = kernels_pool.max_pool2d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -121,7 +134,6 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -137,7 +149,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -162,6 +174,9 @@ def max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode):
 
     Made of other operators by composite.pool.max_pool2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool2d, (input, kernel_size, stride, padding, dilation, ceil_mode), None, composite_pool.max_pool2d)
     return composite_pool.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -174,7 +189,13 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
 
     AvgPool2DBackward0, from the entry avg_pool2d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
         return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     result_ = kernels_pool.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -184,7 +205,6 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -201,7 +221,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             fn.saved_ceil_mode = ceil_mode
             fn.saved_count_include_pad = count_include_pad
             fn.saved_divisor_override = divisor_override
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -230,7 +250,13 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
 
     AvgPool2DBackwardBackward0, from the entry avg_pool2d_backward of derivatives.yaml.
     """
-    grad_output_, self_ = grad_output._array, self._array
+    try:
+        grad_output_, self_ = grad_output._operand, self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(avg_pool2d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
     result_ = kernels_pool.avg_pool2d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -238,7 +264,6 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -258,7 +283,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.saved_ceil_mode = ceil_mode
             fn.saved_count_include_pad = count_include_pad
             fn.saved_divisor_override = divisor_override
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -287,7 +312,13 @@ def _adaptive_avg_pool2d(input, output_size):
 
     AdaptiveAvgPool2DBackward0, from the entry _adaptive_avg_pool2d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_adaptive_avg_pool2d, (input, output_size))
     result_ = kernels_pool.adaptive_avg_pool2d(self_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -295,7 +326,6 @@ def _adaptive_avg_pool2d(input, output_size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -306,7 +336,7 @@ def _adaptive_avg_pool2d(input, output_size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -336,11 +366,14 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
     AdaptiveAvgPool2DBackwardBackward0, from the entry _adaptive_avg_pool2d_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return __ADAPTIVE_AVG_POOL2D_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_adaptive_avg_pool2d_backward, (grad_output, self))
     result_ = kernels_pool.adaptive_avg_pool2d_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -348,7 +381,6 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -363,7 +395,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             fn.saved_self_sym_sizes = self.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -394,6 +426,9 @@ def adaptive_avg_pool2d(input, output_size):
 
     Made of other operators by composite.pool.adaptive_avg_pool2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_avg_pool2d, (input, output_size), None, composite_pool.adaptive_avg_pool2d)
     return composite_pool.adaptive_avg_pool2d(input, output_size)
 
 
@@ -406,11 +441,16 @@ def adaptive_max_pool2d(input, output_size):
 
     AdaptiveMaxPool2DBackward0, from the entry adaptive_max_pool2d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_max_pool2d, (input, output_size))
     result0_, result1_ = kernels_pool.adaptive_max_pool2d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -421,7 +461,7 @@ def adaptive_max_pool2d(input, output_size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -452,11 +492,14 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     AdaptiveMaxPool2DBackwardBackward0, from the entry adaptive_max_pool2d_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _ADAPTIVE_MAX_POOL2D_BACKWARD(grad_output, self, indices)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_max_pool2d_backward, (grad_output, self, indices))
     result_ = kernels_pool.adaptive_max_pool2d_backward(grad_output_, self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -464,7 +507,6 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -480,7 +522,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -515,7 +557,13 @@ def max_unpool2d(input, indices, output_size):
 
     MaxUnpool2DBackward0, from the entry max_unpool2d of derivatives.yaml.
     """
-    self_, indices_ = input._array, indices._array
+    try:
+        self_, indices_ = input._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(max_unpool2d, (input, indices, output_size))
     result_ = kernels_pool.max_unpool2d(self_, indices_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -523,7 +571,6 @@ def max_unpool2d(input, indices, output_size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -534,7 +581,7 @@ def max_unpool2d(input, indices, output_size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -562,11 +609,16 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 
     MaxPool3DWithIndicesBackward0, from the entry max_pool3d_with_indices of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool3d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode))
     result0_, result1_ = kernels_pool.max_pool3d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -582,7 +634,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             fn.saved_padding = padding
             fn.saved_dilation = dilation
             fn.saved_ceil_mode = ceil_mode
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -612,7 +664,13 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 
     MaxPool3DWithIndicesBackwardBackward0, from the entry max_pool3d_with_indices_backward of derivatives.yaml.
     """
-    grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
+    try:
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool3d_with_indices_backward, (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices))
     result_ = kernels_pool.max_pool3d_with_indices_backward(grad_output_, self_, kernel_size, stride, padding, dilation, ceil_mode, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -620,7 +678,6 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -636,7 +693,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -661,6 +718,9 @@ def max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode):
 
     Made of other operators by composite.pool.max_pool3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(max_pool3d, (input, kernel_size, stride, padding, dilation, ceil_mode), None, composite_pool.max_pool3d)
     return composite_pool.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -673,7 +733,13 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
 
     AvgPool3DBackward0, from the entry avg_pool3d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
         return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     result_ = kernels_pool.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -683,7 +749,6 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -700,7 +765,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             fn.saved_ceil_mode = ceil_mode
             fn.saved_count_include_pad = count_include_pad
             fn.saved_divisor_override = divisor_override
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -729,7 +794,13 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
 
     AvgPool3DBackwardBackward0, from the entry avg_pool3d_backward of derivatives.yaml.
     """
-    grad_output_, self_ = grad_output._array, self._array
+    try:
+        grad_output_, self_ = grad_output._operand, self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(avg_pool3d_backward, (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
     result_ = kernels_pool.avg_pool3d_backward(grad_output_, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -737,7 +808,6 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -757,7 +827,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.saved_ceil_mode = ceil_mode
             fn.saved_count_include_pad = count_include_pad
             fn.saved_divisor_override = divisor_override
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -786,7 +856,13 @@ def _adaptive_avg_pool3d(input, output_size):
 
     AdaptiveAvgPool3DBackward0, from the entry _adaptive_avg_pool3d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_adaptive_avg_pool3d, (input, output_size))
     result_ = kernels_pool.adaptive_avg_pool3d(self_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -794,7 +870,6 @@ def _adaptive_avg_pool3d(input, output_size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -805,7 +880,7 @@ def _adaptive_avg_pool3d(input, output_size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -835,11 +910,14 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
     AdaptiveAvgPool3DBackwardBackward0, from the entry _adaptive_avg_pool3d_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_ = grad_output._array, self._array
+        grad_output_, self_ = grad_output._operand, self._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return __ADAPTIVE_AVG_POOL3D_BACKWARD(grad_output, self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_adaptive_avg_pool3d_backward, (grad_output, self))
     result_ = kernels_pool.adaptive_avg_pool3d_backward(grad_output_, self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -847,7 +925,6 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -862,7 +939,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             fn.saved_self_sym_sizes = self.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -893,6 +970,9 @@ def adaptive_avg_pool3d(input, output_size):
 
     Made of other operators by composite.pool.adaptive_avg_pool3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(adaptive_avg_pool3d, (input, output_size), None, composite_pool.adaptive_avg_pool3d)
     return composite_pool.adaptive_avg_pool3d(input, output_size)
 
 
@@ -905,11 +985,16 @@ def adaptive_max_pool3d(input, output_size):
 
     AdaptiveMaxPool3DBackward0, from the entry adaptive_max_pool3d of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(adaptive_max_pool3d, (input, output_size))
     result0_, result1_ = kernels_pool.adaptive_max_pool3d(self_, output_size)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -920,7 +1005,7 @@ def adaptive_max_pool3d(input, output_size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -951,11 +1036,14 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
     AdaptiveMaxPool3DBackwardBackward0, from the entry adaptive_max_pool3d_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, indices_ = grad_output._array, self._array, indices._array
+        grad_output_, self_, indices_ = grad_output._operand, self._operand, indices._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _ADAPTIVE_MAX_POOL3D_BACKWARD(grad_output, self, indices)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_max_pool3d_backward, (grad_output, self, indices))
     result_ = kernels_pool.adaptive_max_pool3d_backward(grad_output_, self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -963,7 +1051,6 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -979,7 +1066,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1014,7 +1101,13 @@ def max_unpool3d(input, indices, output_size, stride, padding):
 
     MaxUnpool3DBackward0, from the entry max_unpool3d of derivatives.yaml.
     """
-    self_, indices_ = input._array, indices._array
+    try:
+        self_, indices_ = input._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(max_unpool3d, (input, indices, output_size, stride, padding))
     result_ = kernels_pool.max_unpool3d(self_, indices_, output_size, stride, padding)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1022,7 +1115,6 @@ def max_unpool3d(input, indices, output_size, stride, padding):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1033,7 +1125,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1057,6 +1149,9 @@ def max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
 
     Made of other operators by composite.pool.max_pool1d_with_indices, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool1d_with_indices, (input, kernel_size, stride, padding, dilation, ceil_mode), None, composite_pool.max_pool1d_with_indices)
     return composite_pool.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -1065,6 +1160,9 @@ def max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode):
 
     Made of other operators by composite.pool.max_pool1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(max_pool1d, (input, kernel_size, stride, padding, dilation, ceil_mode), None, composite_pool.max_pool1d)
     return composite_pool.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -1073,6 +1171,9 @@ def avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
 
     Made of other operators by composite.pool.avg_pool1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(avg_pool1d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad), None, composite_pool.avg_pool1d)
     return composite_pool.avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
@@ -1081,6 +1182,9 @@ def adaptive_avg_pool1d(input, output_size):
 
     Made of other operators by composite.pool.adaptive_avg_pool1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_avg_pool1d, (input, output_size), None, composite_pool.adaptive_avg_pool1d)
     return composite_pool.adaptive_avg_pool1d(input, output_size)
 
 
@@ -1089,4 +1193,7 @@ def adaptive_max_pool1d(input, output_size):
 
     Made of other operators by composite.pool.adaptive_max_pool1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adaptive_max_pool1d, (input, output_size), None, composite_pool.adaptive_max_pool1d)
     return composite_pool.adaptive_max_pool1d(input, output_size)

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -54,12 +55,16 @@ from gradloom.generated.functions.random import (
     UniformBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
 def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """rand(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -73,7 +78,6 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -83,6 +87,9 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
 
 def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """rand.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -96,7 +103,6 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -106,6 +112,9 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
 
 def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randn(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -119,7 +128,6 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -129,6 +137,9 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 
 def randn_generator(size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randn.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -142,7 +153,6 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -155,7 +165,13 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rand_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -167,7 +183,6 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("rand_like", (input,), (result,))
     if flags & FORWARD_AD:
@@ -184,7 +199,13 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rand_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -196,7 +217,6 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("rand_like.generator", (input,), (result,))
     if flags & FORWARD_AD:
@@ -213,7 +233,13 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randn_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -225,7 +251,6 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randn_like", (input,), (result,))
     if flags & FORWARD_AD:
@@ -242,7 +267,13 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randn_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -254,7 +285,6 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randn_like.generator", (input,), (result,))
     if flags & FORWARD_AD:
@@ -268,6 +298,9 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
 
 def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randint(int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -281,7 +314,6 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -291,6 +323,9 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
 
 def randint_generator(high, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randint.generator(int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -304,7 +339,6 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -314,6 +348,9 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
 
 def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randint.low(int low, int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -327,7 +364,6 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -337,6 +373,9 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
 
 def randint_low_generator(low, high, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randint.low_generator(int low, int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -350,7 +389,6 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -363,7 +401,13 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -375,7 +419,6 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like", (input,), (result,))
     if flags & FORWARD_AD:
@@ -392,7 +435,13 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -404,7 +453,6 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.generator", (input,), (result,))
     if flags & FORWARD_AD:
@@ -421,7 +469,13 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
 
     Its derivative is not implemented.
     """
-    self_, high_ = input._array, high._array
+    try:
+        self_, high_ = input._operand, high._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like_Tensor, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -433,7 +487,6 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.Tensor", (input, high,), (result,))
     if flags & FORWARD_AD:
@@ -450,7 +503,13 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
 
     Its derivative is not implemented.
     """
-    self_, high_ = input._array, high._array
+    try:
+        self_, high_ = input._operand, high._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like_Tensor_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -462,7 +521,6 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.Tensor_generator", (input, high,), (result,))
     if flags & FORWARD_AD:
@@ -479,7 +537,13 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like_low_dtype, (input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -491,7 +555,6 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.low_dtype", (input,), (result,))
     if flags & FORWARD_AD:
@@ -508,7 +571,13 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
 
     Its derivative is not implemented.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(randint_like_low_generator_dtype, (input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -520,7 +589,6 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("randint_like.low_generator_dtype", (input,), (result,))
     if flags & FORWARD_AD:
@@ -534,6 +602,9 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
 
 def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randperm(int n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -547,7 +618,6 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -557,6 +627,9 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
 
 def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """randperm.generator(int n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -570,7 +643,6 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -587,7 +659,13 @@ def bernoulli(input, generator, *, out=None):
 
     BernoulliBackward0, from the entry bernoulli of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bernoulli, (input, generator), out)
     if out is not None:
         return write_out(bernoulli, (input, generator), out)
     result_ = kernels_random.bernoulli(self_, None if generator is None else generator._stream)
@@ -597,7 +675,6 @@ def bernoulli(input, generator, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -607,7 +684,7 @@ def bernoulli(input, generator, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -636,8 +713,13 @@ def bernoulli__Tensor(self, p, generator):
 
     BernoulliBackward1, from the entry bernoulli_.Tensor of derivatives.yaml.
     """
-    self_, p_ = self._array, p._array
-    flags = state.flags
+    try:
+        self_, p_ = self._operand, p._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bernoulli__Tensor, (self, p, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -653,7 +735,7 @@ def bernoulli__Tensor(self, p, generator):
         fn.saved_p_sym_sizes = p.shape
         fn.saved_p_scalar_type = p.dtype
         fn.saved_p_device = p.device
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -682,8 +764,13 @@ def bernoulli__float(self, p, generator):
 
     BernoulliBackward2, from the entry bernoulli_.float of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bernoulli__float, (self, p, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -695,7 +782,7 @@ def bernoulli__float(self, p, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -724,7 +811,13 @@ def bernoulli_p(input, p, generator):
 
     BernoulliBackward3, from the entry bernoulli.p of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(bernoulli_p, (input, p, generator))
     result_ = kernels_random.bernoulli_p(self_, p, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -732,7 +825,6 @@ def bernoulli_p(input, p, generator):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -742,7 +834,7 @@ def bernoulli_p(input, p, generator):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -770,8 +862,13 @@ def random__from(self, from_, to, generator):
 
     RandomBackward0, from the entry random_.from of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(random__from, (self, from_, to, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -783,7 +880,7 @@ def random__from(self, from_, to, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -812,8 +909,13 @@ def random__to(self, to, generator):
 
     RandomBackward1, from the entry random_.to of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(random__to, (self, to, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -825,7 +927,7 @@ def random__to(self, to, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -854,8 +956,13 @@ def random_(self, generator):
 
     RandomBackward2, from the entry random_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(random_, (self, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -867,7 +974,7 @@ def random_(self, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -896,8 +1003,13 @@ def uniform_(self, from_, to, generator):
 
     UniformBackward0, from the entry uniform_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(uniform_, (self, from_, to, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -909,7 +1021,7 @@ def uniform_(self, from_, to, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -938,8 +1050,13 @@ def cauchy_(self, median, sigma, generator):
 
     CauchyBackward0, from the entry cauchy_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(cauchy_, (self, median, sigma, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -951,7 +1068,7 @@ def cauchy_(self, median, sigma, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -980,8 +1097,13 @@ def log_normal_(self, mean, std, generator):
 
     LogNormalBackward0, from the entry log_normal_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(log_normal_, (self, mean, std, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -993,7 +1115,7 @@ def log_normal_(self, mean, std, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1022,8 +1144,13 @@ def exponential_(self, lambd, generator):
 
     ExponentialBackward0, from the entry exponential_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(exponential_, (self, lambd, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1035,7 +1162,7 @@ def exponential_(self, lambd, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1064,8 +1191,13 @@ def geometric_(self, p, generator):
 
     GeometricBackward0, from the entry geometric_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(geometric_, (self, p, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1077,7 +1209,7 @@ def geometric_(self, p, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1106,8 +1238,13 @@ def normal_(self, mean, std, generator):
 
     NormalBackward0, from the entry normal_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(normal_, (self, mean, std, generator))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1119,7 +1256,7 @@ def normal_(self, mean, std, generator):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1144,7 +1281,13 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(multinomial, (input, num_samples, replacement, generator), out)
     if out is not None:
         return write_out(multinomial, (input, num_samples, replacement, generator), out)
     result_ = kernels_random.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
@@ -1154,7 +1297,6 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1169,7 +1311,13 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
 
     NormalBackward1, from the entry normal.Tensor_float of derivatives.yaml.
     """
-    mean_ = mean._array
+    try:
+        mean_ = mean._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(normal_Tensor_float, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_Tensor_float, (mean, std, generator), out)
     result_ = kernels_random.normal(mean_, std, None if generator is None else generator._stream)
@@ -1179,7 +1327,6 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1189,7 +1336,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1217,7 +1364,13 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
 
     NormalBackward2, from the entry normal.float_Tensor of derivatives.yaml.
     """
-    std_ = std._array
+    try:
+        std_ = std._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(normal_float_Tensor, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_float_Tensor, (mean, std, generator), out)
     result_ = kernels_random.normal(mean, std_, None if generator is None else generator._stream)
@@ -1227,7 +1380,6 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1237,7 +1389,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_std,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1266,7 +1418,13 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
 
     NormalBackward3, from the entry normal.Tensor_Tensor of derivatives.yaml.
     """
-    mean_, std_ = mean._array, std._array
+    try:
+        mean_, std_ = mean._operand, std._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(normal_Tensor_Tensor, (mean, std, generator), out)
     if out is not None:
         return write_out(normal_Tensor_Tensor, (mean, std, generator), out)
     result_ = kernels_random.normal(mean_, std_, None if generator is None else generator._stream)
@@ -1276,7 +1434,6 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1287,7 +1444,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean, edge_std)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1313,6 +1470,9 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
 
 def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     """normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(normal_float_float, (mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
         return write_out(normal_float_float, (mean, std, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
     if device is not None:
@@ -1326,7 +1486,6 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -1343,7 +1502,13 @@ def poisson(input, generator):
 
     PoissonBackward0, from the entry poisson of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(poisson, (input, generator))
     result_ = kernels_random.poisson(self_, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1351,7 +1516,6 @@ def poisson(input, generator):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1364,7 +1528,7 @@ def poisson(input, generator):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_self_scalar_type = input.dtype
             fn.saved_self_device = input.device
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1394,17 +1558,19 @@ def native_dropout(input, p, train):
     NativeDropoutBackward0, from the entry native_dropout of derivatives.yaml.
     """
     try:
-        input_ = input._array
+        input_ = input._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _NATIVE_DROPOUT(input, p, train)
     if p.__class__ is not float or train is not None and train.__class__ is not bool:
         return _NATIVE_DROPOUT(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(native_dropout, (input, p, train))
     result0_, result1_ = kernels_random.native_dropout(input_, p, train)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -1416,7 +1582,7 @@ def native_dropout(input, p, train):
             fn.hooks = None
             fn.saved_p = p
             fn.saved_train = train
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -1453,13 +1619,16 @@ def native_dropout_backward(grad_output, mask, scale):
     NativeDropoutBackwardBackward0, from the entry native_dropout_backward of derivatives.yaml.
     """
     try:
-        grad_output_, mask_ = grad_output._array, mask._array
+        grad_output_, mask_ = grad_output._operand, mask._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _NATIVE_DROPOUT_BACKWARD(grad_output, mask, scale)
     if scale.__class__ is not float:
         return _NATIVE_DROPOUT_BACKWARD(grad_output, mask, scale)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(native_dropout_backward, (grad_output, mask, scale))
     result_ = kernels_random.native_dropout_backward(grad_output_, mask_, scale)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1467,7 +1636,6 @@ def native_dropout_backward(grad_output, mask, scale):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1481,7 +1649,7 @@ def native_dropout_backward(grad_output, mask, scale):
             fn.hooks = None
             fn.saved_mask = (mask if mask._vc is None and not flags else save(mask)) if needs_grad_output else None
             fn.saved_scale = scale
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1513,20 +1681,23 @@ def dropout(input, p, train):
     Made of other operators by composite.random.dropout, and differentiable through them.
     """
     try:
-        input_ = input._array
+        input_ = input._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _DROPOUT(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _DROPOUT(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dropout, (input, p, train), None, composite_random.dropout)
     return composite_random.dropout(input, p, train)
 
 
 _DROPOUT = GuardedOverload("dropout", ((
     'dropout(Tensor input, float p, bool train)',
     dropout,
-),))
+),), composite_random.dropout)
 
 
 def dropout_(input, p, train):
@@ -1535,20 +1706,23 @@ def dropout_(input, p, train):
     Made of other operators by composite.random.dropout_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DROPOUT_(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _DROPOUT_(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dropout_, (input, p, train), None, composite_random.dropout_)
     return composite_random.dropout_(input, p, train)
 
 
 _DROPOUT_ = GuardedOverload("dropout_", ((
     'dropout_(Tensor self, float p, bool train)',
     dropout_,
-),))
+),), composite_random.dropout_)
 
 
 def feature_dropout(input, p, train):
@@ -1557,20 +1731,23 @@ def feature_dropout(input, p, train):
     Made of other operators by composite.random.feature_dropout, and differentiable through them.
     """
     try:
-        input_ = input._array
+        input_ = input._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _FEATURE_DROPOUT(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _FEATURE_DROPOUT(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(feature_dropout, (input, p, train), None, composite_random.feature_dropout)
     return composite_random.feature_dropout(input, p, train)
 
 
 _FEATURE_DROPOUT = GuardedOverload("feature_dropout", ((
     'feature_dropout(Tensor input, float p, bool train)',
     feature_dropout,
-),))
+),), composite_random.feature_dropout)
 
 
 def feature_dropout_(input, p, train):
@@ -1579,20 +1756,23 @@ def feature_dropout_(input, p, train):
     Made of other operators by composite.random.feature_dropout_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FEATURE_DROPOUT_(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _FEATURE_DROPOUT_(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(feature_dropout_, (input, p, train), None, composite_random.feature_dropout_)
     return composite_random.feature_dropout_(input, p, train)
 
 
 _FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", ((
     'feature_dropout_(Tensor self, float p, bool train)',
     feature_dropout_,
-),))
+),), composite_random.feature_dropout_)
 
 
 def alpha_dropout(input, p, train):
@@ -1601,20 +1781,23 @@ def alpha_dropout(input, p, train):
     Made of other operators by composite.random.alpha_dropout, and differentiable through them.
     """
     try:
-        input_ = input._array
+        input_ = input._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _ALPHA_DROPOUT(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _ALPHA_DROPOUT(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(alpha_dropout, (input, p, train), None, composite_random.alpha_dropout)
     return composite_random.alpha_dropout(input, p, train)
 
 
 _ALPHA_DROPOUT = GuardedOverload("alpha_dropout", ((
     'alpha_dropout(Tensor input, float p, bool train)',
     alpha_dropout,
-),))
+),), composite_random.alpha_dropout)
 
 
 def alpha_dropout_(input, p, train):
@@ -1623,20 +1806,23 @@ def alpha_dropout_(input, p, train):
     Made of other operators by composite.random.alpha_dropout_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ALPHA_DROPOUT_(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _ALPHA_DROPOUT_(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(alpha_dropout_, (input, p, train), None, composite_random.alpha_dropout_)
     return composite_random.alpha_dropout_(input, p, train)
 
 
 _ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", ((
     'alpha_dropout_(Tensor self, float p, bool train)',
     alpha_dropout_,
-),))
+),), composite_random.alpha_dropout_)
 
 
 def feature_alpha_dropout(input, p, train):
@@ -1645,20 +1831,23 @@ def feature_alpha_dropout(input, p, train):
     Made of other operators by composite.random.feature_alpha_dropout, and differentiable through them.
     """
     try:
-        input_ = input._array
+        input_ = input._operand
     except AttributeError:
         input_ = None
     if input_ is None:
         return _FEATURE_ALPHA_DROPOUT(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _FEATURE_ALPHA_DROPOUT(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(feature_alpha_dropout, (input, p, train), None, composite_random.feature_alpha_dropout)
     return composite_random.feature_alpha_dropout(input, p, train)
 
 
 _FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", ((
     'feature_alpha_dropout(Tensor input, float p, bool train)',
     feature_alpha_dropout,
-),))
+),), composite_random.feature_alpha_dropout)
 
 
 def feature_alpha_dropout_(input, p, train):
@@ -1667,20 +1856,23 @@ def feature_alpha_dropout_(input, p, train):
     Made of other operators by composite.random.feature_alpha_dropout_, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FEATURE_ALPHA_DROPOUT_(input, p, train)
     if p.__class__ is not float or train.__class__ is not bool:
         return _FEATURE_ALPHA_DROPOUT_(input, p, train)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(feature_alpha_dropout_, (input, p, train), None, composite_random.feature_alpha_dropout_)
     return composite_random.feature_alpha_dropout_(input, p, train)
 
 
 _FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", ((
     'feature_alpha_dropout_(Tensor self, float p, bool train)',
     feature_alpha_dropout_,
-),))
+),), composite_random.feature_alpha_dropout_)
 
 
 def rrelu(input, lower, upper, training, generator):
@@ -1688,6 +1880,9 @@ def rrelu(input, lower, upper, training, generator):
 
     Made of other operators by composite.random.rrelu, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rrelu, (input, lower, upper, training, generator), None, composite_random.rrelu)
     return composite_random.rrelu(input, lower, upper, training, generator)
 
 
@@ -1696,6 +1891,9 @@ def rrelu_(input, lower, upper, training, generator):
 
     Made of other operators by composite.random.rrelu_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rrelu_, (input, lower, upper, training, generator), None, composite_random.rrelu_)
     return composite_random.rrelu_(input, lower, upper, training, generator)
 
 
@@ -1708,7 +1906,13 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
 
     RreluWithNoiseBackward0, from the entry rrelu_with_noise of derivatives.yaml.
     """
-    self_, noise_ = input._array, noise._array
+    try:
+        self_, noise_ = input._operand, noise._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rrelu_with_noise, (input, noise, lower, upper, training, generator))
     result_ = kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1716,7 +1920,6 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1731,7 +1934,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             fn.saved_lower = lower
             fn.saved_upper = upper
             fn.saved_training = training
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1760,8 +1963,13 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
 
     RreluWithNoiseBackward1, from the entry rrelu_with_noise_ of derivatives.yaml.
     """
-    self_, noise_ = input._array, noise._array
-    flags = state.flags
+    try:
+        self_, noise_ = input._operand, noise._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rrelu_with_noise_, (input, noise, lower, upper, training, generator))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1777,7 +1985,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
         fn.saved_lower = lower
         fn.saved_upper = upper
         fn.saved_training = training
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1809,13 +2017,16 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     RreluWithNoiseBackwardBackward0, from the entry rrelu_with_noise_backward of derivatives.yaml.
     """
     try:
-        grad_output_, self_, noise_ = grad_output._array, self._array, noise._array
+        grad_output_, self_, noise_ = grad_output._operand, self._operand, noise._operand
     except AttributeError:
         grad_output_ = None
     if grad_output_ is None:
         return _RRELU_WITH_NOISE_BACKWARD(grad_output, self, noise, lower, upper, training, self_is_result)
     if lower.__class__ not in NUMBERS or upper.__class__ not in NUMBERS or training.__class__ is not bool or self_is_result.__class__ is not bool:
         return _RRELU_WITH_NOISE_BACKWARD(grad_output, self, noise, lower, upper, training, self_is_result)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(rrelu_with_noise_backward, (grad_output, self, noise, lower, upper, training, self_is_result))
     result_ = kernels_random.rrelu_with_noise_backward(grad_output_, self_, noise_, lower, upper, training, self_is_result)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1823,7 +2034,6 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1840,7 +2050,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
             fn.saved_lower = lower
             fn.saved_upper = upper
             fn.saved_training = training
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)

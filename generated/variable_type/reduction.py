@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -72,6 +73,7 @@ from gradloom.generated.functions.reduction import (
     VarMeanBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 aminmax_result = result_class("aminmax", ("min", "max", ))
@@ -96,7 +98,13 @@ def sum(input, dtype, *, out=None):
 
     SumBackward0, from the entry sum of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sum, (input, dtype), out)
     if out is not None:
         return write_out(sum, (input, dtype), out)
     result_ = kernels_reduction.sum(self_, None if dtype is None else dtype.numpy)
@@ -106,7 +114,6 @@ def sum(input, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -117,7 +124,7 @@ def sum(input, dtype, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -146,7 +153,13 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
 
     SumBackward1, from the entry sum.dim_IntList of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sum_dim_IntList, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out)
     result_ = kernels_reduction.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -156,7 +169,6 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -169,7 +181,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -198,7 +210,13 @@ def mean(input, dtype, *, out=None):
 
     MeanBackward0, from the entry mean of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(mean, (input, dtype), out)
     if out is not None:
         return write_out(mean, (input, dtype), out)
     result_ = kernels_reduction.mean(self_, None if dtype is None else dtype.numpy)
@@ -208,7 +226,6 @@ def mean(input, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -220,7 +237,7 @@ def mean(input, dtype, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_numel = input.numel()
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -249,7 +266,13 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
 
     MeanBackward1, from the entry mean.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(mean_dim, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(mean_dim, (input, dim, keepdim, dtype), out)
     result_ = kernels_reduction.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -259,7 +282,6 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -273,7 +295,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
             fn.saved_self_sym_numel = input.numel()
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -302,7 +324,13 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
 
     NansumBackward0, from the entry nansum of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(nansum, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(nansum, (input, dim, keepdim, dtype), out)
     result_ = kernels_reduction.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -312,7 +340,6 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -325,7 +352,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -351,6 +378,9 @@ def nanmean(input, dim, keepdim, dtype, *, out=None):
 
     Made of other operators by composite.reduction.nanmean, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(nanmean, (input, dim, keepdim, dtype), out, composite_reduction.nanmean)
     if out is not None:
         return write_out(nanmean, (input, dim, keepdim, dtype), out)
     return composite_reduction.nanmean(input, dim, keepdim, dtype)
@@ -367,7 +397,13 @@ def prod(input, dtype, *, out=None):
 
     ProdBackward0, from the entry prod of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(prod, (input, dtype), out)
     if out is not None:
         return write_out(prod, (input, dtype), out)
     result_ = kernels_reduction.prod(self_, None if dtype is None else dtype.numpy)
@@ -377,7 +413,6 @@ def prod(input, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -388,7 +423,7 @@ def prod(input, dtype, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -421,7 +456,13 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
 
     ProdBackward1, from the entry prod.dim_int of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(prod_dim_int, (input, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(prod_dim_int, (input, dim, keepdim, dtype), out)
     result_ = kernels_reduction.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -431,7 +472,6 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -444,7 +484,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -471,6 +511,9 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
 
     Made of other operators by composite.reduction.std_dim, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(std_dim, (input, dim, unbiased, keepdim), out, composite_reduction.std_dim)
     if out is not None:
         return write_out(std_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction.std_dim(input, dim, unbiased, keepdim)
@@ -486,7 +529,13 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
 
     StdBackward0, from the entry std.correction of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(std_correction, (input, dim, correction, keepdim), out)
     if out is not None:
         return write_out(std_correction, (input, dim, correction, keepdim), out)
     result_ = kernels_reduction.std(self_, dim, correction, keepdim)
@@ -496,7 +545,6 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -510,7 +558,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
             fn.saved_dim = dim
             fn.saved_correction = correction
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -536,6 +584,9 @@ def std(input, unbiased):
 
     Made of other operators by composite.reduction.std, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(std, (input, unbiased), None, composite_reduction.std)
     return composite_reduction.std(input, unbiased)
 
 
@@ -544,6 +595,9 @@ def std_mean_dim(input, dim, unbiased, keepdim):
 
     Made of other operators by composite.reduction.std_mean_dim, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(std_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction.std_mean_dim)
     return composite_reduction.std_mean_dim(input, dim, unbiased, keepdim)
 
 
@@ -558,11 +612,16 @@ def std_mean_correction(input, dim, correction, keepdim):
 
     StdMeanBackward0, from the entry std_mean.correction of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(std_mean_correction, (input, dim, correction, keepdim))
     result0_, result1_ = kernels_reduction.std_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -576,7 +635,7 @@ def std_mean_correction(input, dim, correction, keepdim):
             fn.saved_dim = dim
             fn.saved_correction = correction
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
@@ -606,6 +665,9 @@ def std_mean(input, unbiased):
 
     Made of other operators by composite.reduction.std_mean, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(std_mean, (input, unbiased), None, composite_reduction.std_mean)
     return composite_reduction.std_mean(input, unbiased)
 
 
@@ -614,6 +676,9 @@ def var_dim(input, dim, unbiased, keepdim, *, out=None):
 
     Made of other operators by composite.reduction.var_dim, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(var_dim, (input, dim, unbiased, keepdim), out, composite_reduction.var_dim)
     if out is not None:
         return write_out(var_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction.var_dim(input, dim, unbiased, keepdim)
@@ -629,7 +694,13 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
 
     VarBackward0, from the entry var.correction of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(var_correction, (input, dim, correction, keepdim), out)
     if out is not None:
         return write_out(var_correction, (input, dim, correction, keepdim), out)
     result_ = kernels_reduction.var(self_, dim, correction, keepdim)
@@ -639,7 +710,6 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -653,7 +723,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
             fn.saved_dim = dim
             fn.saved_correction = correction
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -678,6 +748,9 @@ def var(input, unbiased):
 
     Made of other operators by composite.reduction.var, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(var, (input, unbiased), None, composite_reduction.var)
     return composite_reduction.var(input, unbiased)
 
 
@@ -686,6 +759,9 @@ def var_mean_dim(input, dim, unbiased, keepdim):
 
     Made of other operators by composite.reduction.var_mean_dim, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(var_mean_dim, (input, dim, unbiased, keepdim), None, composite_reduction.var_mean_dim)
     return composite_reduction.var_mean_dim(input, dim, unbiased, keepdim)
 
 
@@ -700,11 +776,16 @@ def var_mean_correction(input, dim, correction, keepdim):
 
     VarMeanBackward0, from the entry var_mean.correction of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(var_mean_correction, (input, dim, correction, keepdim))
     result0_, result1_ = kernels_reduction.var_mean(self_, dim, correction, keepdim)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -718,7 +799,7 @@ def var_mean_correction(input, dim, correction, keepdim):
             fn.saved_dim = dim
             fn.saved_correction = correction
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
@@ -747,6 +828,9 @@ def var_mean(input, unbiased):
 
     Made of other operators by composite.reduction.var_mean, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(var_mean, (input, unbiased), None, composite_reduction.var_mean)
     return composite_reduction.var_mean(input, unbiased)
 
 
@@ -759,7 +843,13 @@ def amax(input, dim, keepdim, *, out=None):
 
     AmaxBackward0, from the entry amax of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(amax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(amax, (input, dim, keepdim), out)
     result_ = kernels_reduction.amax(self_, dim, keepdim)
@@ -769,7 +859,6 @@ def amax(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -782,7 +871,7 @@ def amax(input, dim, keepdim, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -812,7 +901,13 @@ def amin(input, dim, keepdim, *, out=None):
 
     AminBackward0, from the entry amin of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(amin, (input, dim, keepdim), out)
     if out is not None:
         return write_out(amin, (input, dim, keepdim), out)
     result_ = kernels_reduction.amin(self_, dim, keepdim)
@@ -822,7 +917,6 @@ def amin(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -835,7 +929,7 @@ def amin(input, dim, keepdim, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -866,13 +960,18 @@ def aminmax(input, dim, keepdim, *, out=None):
 
     AminmaxBackward0, from the entry aminmax of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(aminmax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(aminmax, (input, dim, keepdim), out)
     min_, max_ = kernels_reduction.aminmax(self_, dim, keepdim)
     min = None if min_ is None else ops.wrap(min_)
     max = None if max_ is None else ops.wrap(max_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return aminmax_result((min, max))
     if not flags & GRAD_OFF:
@@ -885,7 +984,7 @@ def aminmax(input, dim, keepdim, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (min_.shape, min_.dtype, max_.shape, max_.dtype)
             min._edge = (fn, 0)
@@ -922,7 +1021,13 @@ def max(input, *, out=None):
 
     MaxBackward1, from the entry max of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max, (input,), out)
     if out is not None:
         return write_out(max, (input,), out)
     result_ = kernels_reduction.max(self_)
@@ -932,7 +1037,6 @@ def max(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -943,7 +1047,7 @@ def max(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -973,13 +1077,18 @@ def max_dim(input, dim, keepdim, *, out=None):
 
     MaxBackward0, from the entry max.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(max_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(max_dim, (input, dim, keepdim), out)
     values_, indices_ = kernels_reduction.max_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return max_result((values, indices))
     if not flags & GRAD_OFF:
@@ -992,7 +1101,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -1023,7 +1132,13 @@ def min(input, *, out=None):
 
     MinBackward1, from the entry min of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(min, (input,), out)
     if out is not None:
         return write_out(min, (input,), out)
     result_ = kernels_reduction.min(self_)
@@ -1033,7 +1148,6 @@ def min(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1044,7 +1158,7 @@ def min(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1074,13 +1188,18 @@ def min_dim(input, dim, keepdim, *, out=None):
 
     MinBackward0, from the entry min.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(min_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(min_dim, (input, dim, keepdim), out)
     values_, indices_ = kernels_reduction.min_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return min_result((values, indices))
     if not flags & GRAD_OFF:
@@ -1093,7 +1212,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -1118,7 +1237,13 @@ def argmax(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(argmax, (input, dim, keepdim), out)
     if out is not None:
         return write_out(argmax, (input, dim, keepdim), out)
     result_ = kernels_reduction.argmax(self_, dim, keepdim)
@@ -1128,7 +1253,6 @@ def argmax(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1139,7 +1263,13 @@ def argmin(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(argmin, (input, dim, keepdim), out)
     if out is not None:
         return write_out(argmin, (input, dim, keepdim), out)
     result_ = kernels_reduction.argmin(self_, dim, keepdim)
@@ -1149,7 +1279,6 @@ def argmin(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1160,7 +1289,13 @@ def all(input, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(all, (input,), out)
     if out is not None:
         return write_out(all, (input,), out)
     result_ = kernels_reduction.all(self_)
@@ -1170,7 +1305,6 @@ def all(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1181,7 +1315,13 @@ def all_dims(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(all_dims, (input, dim, keepdim), out)
     if out is not None:
         return write_out(all_dims, (input, dim, keepdim), out)
     result_ = kernels_reduction.all_dims(self_, dim, keepdim)
@@ -1191,7 +1331,6 @@ def all_dims(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1202,7 +1341,13 @@ def all_dim(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(all_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(all_dim, (input, dim, keepdim), out)
     result_ = kernels_reduction.all_dim(self_, dim, keepdim)
@@ -1212,7 +1357,6 @@ def all_dim(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1223,7 +1367,13 @@ def any(input, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(any, (input,), out)
     if out is not None:
         return write_out(any, (input,), out)
     result_ = kernels_reduction.any(self_)
@@ -1233,7 +1383,6 @@ def any(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1244,7 +1393,13 @@ def any_dims(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(any_dims, (input, dim, keepdim), out)
     if out is not None:
         return write_out(any_dims, (input, dim, keepdim), out)
     result_ = kernels_reduction.any_dims(self_, dim, keepdim)
@@ -1254,7 +1409,6 @@ def any_dims(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1265,7 +1419,13 @@ def any_dim(input, dim, keepdim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(any_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(any_dim, (input, dim, keepdim), out)
     result_ = kernels_reduction.any_dim(self_, dim, keepdim)
@@ -1275,7 +1435,6 @@ def any_dim(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1286,7 +1445,13 @@ def count_nonzero(input, dim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(count_nonzero, (input, dim), out)
     if out is not None:
         return write_out(count_nonzero, (input, dim), out)
     result_ = kernels_reduction.count_nonzero(self_, dim)
@@ -1296,7 +1461,6 @@ def count_nonzero(input, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1307,7 +1471,13 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(count_nonzero_dim_IntList, (input, dim), out)
     if out is not None:
         return write_out(count_nonzero_dim_IntList, (input, dim), out)
     result_ = kernels_reduction.count_nonzero(self_, dim)
@@ -1317,7 +1487,6 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1333,7 +1502,13 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
 
     NormBackward2, from the entry norm.ScalarOpt_dtype of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(norm_ScalarOpt_dtype, (input, p, dtype), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
     result_ = kernels_reduction.norm(self_, p, None if dtype is None else dtype.numpy)
@@ -1343,7 +1518,6 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1356,7 +1530,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_p = p
             fn.saved_dtype = dtype
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -1388,7 +1562,13 @@ def norm_Scalar(input, p, *, out=None):
 
     NormBackward0, from the entry norm.Scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(norm_Scalar, (input, p), out)
     if out is not None:
         return write_out(norm_Scalar, (input, p), out)
     result_ = kernels_reduction.norm(self_, p)
@@ -1398,7 +1578,6 @@ def norm_Scalar(input, p, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1410,7 +1589,7 @@ def norm_Scalar(input, p, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_p = p
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1441,7 +1620,13 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
 
     NormBackward3, from the entry norm.ScalarOpt_dim_dtype of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
     result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -1451,7 +1636,6 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1466,7 +1650,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             fn.saved_dtype = dtype
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -1498,7 +1682,13 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
 
     NormBackward1, from the entry norm.ScalarOpt_dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
     if out is not None:
         return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
     result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim)
@@ -1508,7 +1698,6 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1522,7 +1711,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
             fn.saved_p = p
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1548,6 +1737,9 @@ def frobenius_norm_dim(input, dim, keepdim, *, out=None):
 
     Made of other operators by composite.reduction.frobenius_norm, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(frobenius_norm_dim, (input, dim, keepdim), out, composite_reduction.frobenius_norm)
     if out is not None:
         return write_out(frobenius_norm_dim, (input, dim, keepdim), out)
     return composite_reduction.frobenius_norm(input, dim, keepdim)
@@ -1563,7 +1755,13 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
 
     LinalgVectorNormBackward0, from the entry linalg_vector_norm of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
     if out is not None:
         return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
     result_ = kernels_reduction.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
@@ -1573,7 +1771,6 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1588,7 +1785,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             fn.saved_dtype = dtype
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -1619,7 +1816,13 @@ def logsumexp(input, dim, keepdim, *, out=None):
 
     LogsumexpBackward0, from the entry logsumexp of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(logsumexp, (input, dim, keepdim), out)
     if out is not None:
         return write_out(logsumexp, (input, dim, keepdim), out)
     if self_.dtype.kind not in 'fcV':
@@ -1631,7 +1834,6 @@ def logsumexp(input, dim, keepdim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1644,7 +1846,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1670,6 +1872,9 @@ def special_logsumexp(input, dim, keepdim, *, out=None):
 
     Made of other operators by composite.reduction.special_logsumexp, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_logsumexp, (input, dim, keepdim), out, composite_reduction.special_logsumexp)
     if out is not None:
         return write_out(special_logsumexp, (input, dim, keepdim), out)
     return composite_reduction.special_logsumexp(input, dim, keepdim)
@@ -1684,7 +1889,13 @@ def cumsum(input, dim, dtype, *, out=None):
 
     CumsumBackward0, from the entry cumsum of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(cumsum, (input, dim, dtype), out)
     if out is not None:
         return write_out(cumsum, (input, dim, dtype), out)
     result_ = kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy)
@@ -1694,7 +1905,6 @@ def cumsum(input, dim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1706,7 +1916,7 @@ def cumsum(input, dim, dtype, *, out=None):
             fn.hooks = None
             fn.saved_self_scalar_type = input.dtype
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -1731,8 +1941,13 @@ def cumsum_(input, dim, dtype):
 
     cumsum, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(cumsum_, (input, dim, dtype))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1746,7 +1961,7 @@ def cumsum_(input, dim, dtype):
         fn.hooks = None
         fn.saved_self_scalar_type = input.dtype
         fn.saved_dim = dim
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1777,7 +1992,13 @@ def cumprod(input, dim, dtype, *, out=None):
 
     CumprodBackward0, from the entry cumprod of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(cumprod, (input, dim, dtype), out)
     if out is not None:
         return write_out(cumprod, (input, dim, dtype), out)
     result_ = kernels_reduction.cumprod(self_, dim, None if dtype is None else dtype.numpy)
@@ -1787,7 +2008,6 @@ def cumprod(input, dim, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1799,7 +2019,7 @@ def cumprod(input, dim, dtype, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -1826,8 +2046,13 @@ def cumprod_(input, dim, dtype):
 
     cumprod, written into self; see there for the derivative.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(cumprod_, (input, dim, dtype))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -1841,7 +2066,7 @@ def cumprod_(input, dim, dtype):
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
         fn.saved_dim = dim
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1875,19 +2100,21 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
     CummaxBackward0, from the entry cummax of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CUMMAX(input, dim, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _CUMMAX(input, dim, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cummax, (input, dim), out)
     if out is not None:
         return write_out(cummax, (input, dim), out)
     values_, indices_ = kernels_reduction.cummax(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return cummax_result((values, indices))
     if not flags & GRAD_OFF:
@@ -1899,7 +2126,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -1935,19 +2162,21 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
     CumminBackward0, from the entry cummin of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CUMMIN(input, dim, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _CUMMIN(input, dim, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cummin, (input, dim), out)
     if out is not None:
         return write_out(cummin, (input, dim), out)
     values_, indices_ = kernels_reduction.cummin(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return cummin_result((values, indices))
     if not flags & GRAD_OFF:
@@ -1959,7 +2188,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -1997,13 +2226,16 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     LogcumsumexpBackward0, from the entry logcumsumexp of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _LOGCUMSUMEXP(input, dim, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _LOGCUMSUMEXP(input, dim, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(logcumsumexp, (input, dim), out)
     if out is not None:
         return write_out(logcumsumexp, (input, dim), out)
     result_ = kernels_reduction.logcumsumexp(self_, dim)
@@ -2013,7 +2245,6 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2025,7 +2256,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2063,7 +2294,13 @@ def median(input, *, out=None):
 
     MedianBackward0, from the entry median of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(median, (input,), out)
     if out is not None:
         return write_out(median, (input,), out)
     result_ = kernels_reduction.median(self_)
@@ -2073,7 +2310,6 @@ def median(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2084,7 +2320,7 @@ def median(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2114,13 +2350,18 @@ def median_dim(input, dim, keepdim, *, out=None):
 
     MedianBackward1, from the entry median.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(median_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(median_dim, (input, dim, keepdim), out)
     values_, indices_ = kernels_reduction.median_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return median_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2133,7 +2374,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -2164,7 +2405,13 @@ def nanmedian(input, *, out=None):
 
     NanmedianBackward0, from the entry nanmedian of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(nanmedian, (input,), out)
     if out is not None:
         return write_out(nanmedian, (input,), out)
     result_ = kernels_reduction.nanmedian(self_)
@@ -2174,7 +2421,6 @@ def nanmedian(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2185,7 +2431,7 @@ def nanmedian(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2215,13 +2461,18 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
 
     NanmedianBackward1, from the entry nanmedian.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(nanmedian_dim, (input, dim, keepdim), out)
     if out is not None:
         return write_out(nanmedian_dim, (input, dim, keepdim), out)
     values_, indices_ = kernels_reduction.nanmedian_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return nanmedian_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2234,7 +2485,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -2263,13 +2514,18 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
 
     KthvalueBackward0, from the entry kthvalue of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(kthvalue, (input, k, dim, keepdim), out)
     if out is not None:
         return write_out(kthvalue, (input, k, dim, keepdim), out)
     values_, indices_ = kernels_reduction.kthvalue(self_, k, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return kthvalue_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2282,7 +2538,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -2311,13 +2567,18 @@ def mode(input, dim, keepdim, *, out=None):
 
     ModeBackward0, from the entry mode of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(mode, (input, dim, keepdim), out)
     if out is not None:
         return write_out(mode, (input, dim, keepdim), out)
     values_, indices_ = kernels_reduction.mode(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return mode_result((values, indices))
     if not flags & GRAD_OFF:
@@ -2330,7 +2591,7 @@ def mode(input, dim, keepdim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -2355,6 +2616,9 @@ def quantile(input, q, dim, keepdim, interpolation, *, out=None):
 
     Made of other operators by composite.reduction.quantile, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(quantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
     if out is not None:
         return write_out(quantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
@@ -2365,6 +2629,9 @@ def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
 
     Made of other operators by composite.reduction.quantile, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(quantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
     if out is not None:
         return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
@@ -2375,6 +2642,9 @@ def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
 
     Made of other operators by composite.reduction.nanquantile, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(nanquantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
     if out is not None:
         return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
@@ -2385,6 +2655,9 @@ def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
 
     Made of other operators by composite.reduction.nanquantile, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
     if out is not None:
         return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
@@ -2402,13 +2675,16 @@ def dist(input, other, p=2, *, out=None):
     DistBackward0, from the entry dist of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIST(input, other, p, out=out)
     if p.__class__ not in NUMBERS:
         return _DIST(input, other, p, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dist, (input, other, p), out)
     if out is not None:
         return write_out(dist, (input, other, p), out)
     if self_.dtype is not other_.dtype:
@@ -2420,7 +2696,6 @@ def dist(input, other, p=2, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2434,7 +2709,7 @@ def dist(input, other, p=2, *, out=None):
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
             fn.saved_p = p
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2473,20 +2748,23 @@ def cdist(x1, x2, p=2, compute_mode=None):
     Made of other operators by composite.reduction.cdist, and differentiable through them.
     """
     try:
-        x1_, x2_ = x1._array, x2._array
+        x1_, x2_ = x1._operand, x2._operand
     except AttributeError:
         x1_ = None
     if x1_ is None:
         return _CDIST(x1, x2, p, compute_mode)
     if p.__class__ is not float or compute_mode is not None and compute_mode.__class__ is not int:
         return _CDIST(x1, x2, p, compute_mode)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(cdist, (x1, x2, p, compute_mode), None, composite_reduction.cdist)
     return composite_reduction.cdist(x1, x2, p, compute_mode)
 
 
 _CDIST = GuardedOverload("cdist", ((
     'cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)',
     cdist,
-),))
+),), composite_reduction.cdist)
 
 
 def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
@@ -2502,13 +2780,16 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     CdistBackward0, from the entry _cdist_forward of derivatives.yaml.
     """
     try:
-        x1_, x2_ = x1._array, x2._array
+        x1_, x2_ = x1._operand, x2._operand
     except AttributeError:
         x1_ = None
     if x1_ is None:
         return __CDIST_FORWARD(x1, x2, p, compute_mode, out=out)
     if p.__class__ is not float or compute_mode is not None and compute_mode.__class__ is not int:
         return __CDIST_FORWARD(x1, x2, p, compute_mode, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_cdist_forward, (x1, x2, p, compute_mode), out)
     if out is not None:
         return write_out(_cdist_forward, (x1, x2, p, compute_mode), out)
     result_ = kernels_reduction.cdist(x1_, x2_, p, compute_mode)
@@ -2518,7 +2799,6 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2532,7 +2812,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
             fn.saved_x1 = x1 if x1._vc is None and not flags else save(x1)
             fn.saved_x2 = x2 if x2._vc is None and not flags else save(x2)
             fn.saved_p = p
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2577,13 +2857,16 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     RenormBackward0, from the entry renorm of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RENORM(input, p, dim, maxnorm, axis=axis, out=out)
     if p.__class__ not in NUMBERS or dim.__class__ is not int or maxnorm.__class__ not in NUMBERS or axis is not MISSING:
         return _RENORM(input, p, dim, maxnorm, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(renorm, (input, p, dim, maxnorm), out)
     if out is not None:
         return write_out(renorm, (input, p, dim, maxnorm), out)
     result_ = kernels_reduction.renorm(self_, p, dim, maxnorm)
@@ -2593,7 +2876,6 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2607,7 +2889,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
             fn.saved_p = p
             fn.saved_dim = dim
             fn.saved_maxnorm = maxnorm
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2639,7 +2921,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
     renorm, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2647,6 +2929,8 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
     if p.__class__ not in NUMBERS or dim.__class__ is not int or maxnorm.__class__ not in NUMBERS or axis is not MISSING:
         return _RENORM_(input, p, dim, maxnorm, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(renorm_, (input, p, dim, maxnorm))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2662,7 +2946,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         fn.saved_p = p
         fn.saved_dim = dim
         fn.saved_maxnorm = maxnorm
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2701,11 +2985,14 @@ def trace(input, *, out=None):
     TraceBackward0, from the entry trace of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRACE(input, out=out)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(trace, (input,), out)
     if out is not None:
         return write_out(trace, (input,), out)
     result_ = kernels_reduction.trace(self_)
@@ -2715,7 +3002,6 @@ def trace(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2726,7 +3012,7 @@ def trace(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2756,6 +3042,9 @@ def diff(input, n, dim, prepend, append, *, out=None):
 
     Made of other operators by composite.reduction.diff, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diff, (input, n, dim, prepend, append), out, composite_reduction.diff)
     if out is not None:
         return write_out(diff, (input, n, dim, prepend, append), out)
     return composite_reduction.diff(input, n, dim, prepend, append)
@@ -2766,6 +3055,9 @@ def trapezoid_x(y, x, dim):
 
     Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trapezoid_x, (y, x, dim), None, composite_reduction.trapezoid_x)
     return composite_reduction.trapezoid_x(y, x, dim)
 
 
@@ -2774,6 +3066,9 @@ def trapezoid_dx(y, dx, dim):
 
     Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trapezoid_dx, (y, dx, dim), None, composite_reduction.trapezoid_dx)
     return composite_reduction.trapezoid_dx(y, dx, dim)
 
 
@@ -2782,6 +3077,9 @@ def trapz_x(y, x, dim):
 
     Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trapz_x, (y, x, dim), None, composite_reduction.trapezoid_x)
     return composite_reduction.trapezoid_x(y, x, dim)
 
 
@@ -2790,6 +3088,9 @@ def trapz_dx(y, dx, dim):
 
     Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(trapz_dx, (y, dx, dim), None, composite_reduction.trapezoid_dx)
     return composite_reduction.trapezoid_dx(y, dx, dim)
 
 
@@ -2798,6 +3099,9 @@ def cumulative_trapezoid_x(y, x, dim):
 
     Made of other operators by composite.reduction.cumulative_trapezoid_x, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cumulative_trapezoid_x, (y, x, dim), None, composite_reduction.cumulative_trapezoid_x)
     return composite_reduction.cumulative_trapezoid_x(y, x, dim)
 
 
@@ -2806,6 +3110,9 @@ def cumulative_trapezoid_dx(y, dx, dim):
 
     Made of other operators by composite.reduction.cumulative_trapezoid_dx, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cumulative_trapezoid_dx, (y, dx, dim), None, composite_reduction.cumulative_trapezoid_dx)
     return composite_reduction.cumulative_trapezoid_dx(y, dx, dim)
 
 
@@ -2815,13 +3122,16 @@ def bincount(input, weights=None, minlength=0, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_, weights_ = input._array, None if weights is None else weights._array
+        self_, weights_ = input._operand, None if weights is None else weights._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _BINCOUNT(input, weights, minlength, out=out)
     if minlength.__class__ is not int:
         return _BINCOUNT(input, weights, minlength, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(bincount, (input, weights, minlength), out)
     if out is not None:
         return write_out(bincount, (input, weights, minlength), out)
     result_ = kernels_reduction.bincount(self_, weights_, minlength)
@@ -2831,7 +3141,6 @@ def bincount(input, weights=None, minlength=0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2849,13 +3158,16 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     Its result never requires a gradient.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _HISTC(input, bins, min, max, out=out)
     if bins.__class__ is not int or min.__class__ not in NUMBERS or max.__class__ not in NUMBERS:
         return _HISTC(input, bins, min, max, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(histc, (input, bins, min, max), out)
     if out is not None:
         return write_out(histc, (input, bins, min, max), out)
     result_ = kernels_reduction.histc(self_, bins, min, max)
@@ -2865,7 +3177,6 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2883,20 +3194,23 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     Made of other operators by composite.reduction.cov, and differentiable through them.
     """
     try:
-        self_, fweights_, aweights_ = input._array, None if fweights is None else fweights._array, None if aweights is None else aweights._array
+        self_, fweights_, aweights_ = input._operand, None if fweights is None else fweights._operand, None if aweights is None else aweights._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COV(input, correction=correction, fweights=fweights, aweights=aweights)
     if correction.__class__ is not int:
         return _COV(input, correction=correction, fweights=fweights, aweights=aweights)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cov, (input, correction, fweights, aweights), None, composite_reduction.cov)
     return composite_reduction.cov(input, correction, fweights, aweights)
 
 
 _COV = GuardedOverload("cov", ((
     'cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)',
     cov,
-),))
+),), composite_reduction.cov)
 
 
 def corrcoef(input):
@@ -2905,18 +3219,21 @@ def corrcoef(input):
     Made of other operators by composite.reduction.corrcoef, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CORRCOEF(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(corrcoef, (input,), None, composite_reduction.corrcoef)
     return composite_reduction.corrcoef(input)
 
 
 _CORRCOEF = GuardedOverload("corrcoef", ((
     'corrcoef(Tensor self)',
     corrcoef,
-),))
+),), composite_reduction.corrcoef)
 
 
 def gradient_scalarint(input, spacing, dim, edge_order):
@@ -2924,6 +3241,9 @@ def gradient_scalarint(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_scalarint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2932,6 +3252,9 @@ def gradient_scalararray(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_scalararray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2940,6 +3263,9 @@ def gradient_array(input, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient_along, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_array, (input, dim, edge_order), None, composite_reduction.gradient_along)
     return composite_reduction.gradient_along(input, dim, edge_order)
 
 
@@ -2948,6 +3274,9 @@ def gradient_scalarrayint(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_scalarrayint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2956,6 +3285,9 @@ def gradient_scalarrayarray(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_scalarrayarray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2964,6 +3296,9 @@ def gradient_tensorarrayint(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_tensorarrayint, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2972,6 +3307,9 @@ def gradient_tensorarray(input, spacing, dim, edge_order):
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(gradient_tensorarray, (input, spacing, dim, edge_order), None, composite_reduction.gradient)
     return composite_reduction.gradient(input, spacing, dim, edge_order)
 
 
@@ -2980,13 +3318,18 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_, bins_, weight_ = input._array, bins._array, None if weight is None else weight._array
+    try:
+        self_, bins_, weight_ = input._operand, bins._operand, None if weight is None else weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(histogram_bins_tensor, (input, bins, weight, density), out)
     if out is not None:
         return write_out(histogram_bins_tensor, (input, bins, weight, density), out)
     hist_, bin_edges_ = kernels_reduction.histogram_of_bins(self_, bins_, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
@@ -2997,13 +3340,18 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_, weight_ = input._array, None if weight is None else weight._array
+    try:
+        self_, weight_ = input._operand, None if weight is None else weight._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(histogram_bin_ct, (input, bins, range, weight, density), out)
     if out is not None:
         return write_out(histogram_bin_ct, (input, bins, range, weight, density), out)
     hist_, bin_edges_ = kernels_reduction.histogram(self_, bins, range, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
@@ -3014,6 +3362,9 @@ def histogramdd(input, bins, range, weight, density):
 
     Made of other operators by composite.reduction.histogramdd.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(histogramdd, (input, bins, range, weight, density), None, composite_reduction.histogramdd)
     return composite_reduction.histogramdd(input, bins, range, weight, density)
 
 
@@ -3022,6 +3373,9 @@ def histogramdd_int_bins(input, bins, range, weight, density):
 
     Made of other operators by composite.reduction.histogramdd.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(histogramdd_int_bins, (input, bins, range, weight, density), None, composite_reduction.histogramdd)
     return composite_reduction.histogramdd(input, bins, range, weight, density)
 
 
@@ -3030,6 +3384,9 @@ def histogramdd_TensorList_bins(input, bins, range, weight, density):
 
     Made of other operators by composite.reduction.histogramdd_of_bins.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(histogramdd_TensorList_bins, (input, bins, range, weight, density), None, composite_reduction.histogramdd_of_bins)
     return composite_reduction.histogramdd_of_bins(input, bins, range, weight, density)
 
 
@@ -3042,7 +3399,13 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
 
     ValueSelectingReductionBackwardBackward0, from the entry value_selecting_reduction_backward of derivatives.yaml.
     """
-    grad_, indices_ = grad._array, indices._array
+    try:
+        grad_, indices_ = grad._operand, indices._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(value_selecting_reduction_backward, (grad, dim, indices, sizes, keepdim))
     result_ = kernels_reduction.value_selecting_reduction_backward(grad_, dim, indices_, sizes, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3050,7 +3413,6 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3063,7 +3425,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
             fn.saved_dim = dim
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
             fn.saved_keepdim = keepdim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -105,6 +106,7 @@ from gradloom.generated.functions.shape import (
     ViewBackward0_copy,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -115,18 +117,21 @@ def detach(input):
     Made of other operators by composite.shape.detach.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DETACH(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(detach, (input,), None, composite_shape.detach)
     return composite_shape.detach(input)
 
 
 _DETACH = GuardedOverload("detach", ((
     'detach(Tensor self)',
     detach,
-),))
+),), composite_shape.detach)
 
 
 def detach_(input):
@@ -135,18 +140,21 @@ def detach_(input):
     Made of other operators by composite.shape.detach_.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DETACH_(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(detach_, (input,), None, composite_shape.detach_)
     return composite_shape.detach_(input)
 
 
 _DETACH_ = GuardedOverload("detach_", ((
     'detach_(Tensor self)',
     detach_,
-),))
+),), composite_shape.detach_)
 
 
 def clone(input, memory_format, *, out=None):
@@ -158,7 +166,13 @@ def clone(input, memory_format, *, out=None):
 
     CloneBackward0, from the entry clone of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(clone, (input, memory_format), out)
     if out is not None:
         return write_out(clone, (input, memory_format), out)
     result_ = kernels_shape.clone(self_, memory_format)
@@ -168,7 +182,6 @@ def clone(input, memory_format, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -178,7 +191,7 @@ def clone(input, memory_format, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -210,7 +223,7 @@ def copy_(self, src, non_blocking=False):
     try:
         if src.__class__ is not Tensor and src.__class__ in NUMBERS:
             src = wrapped_number(src, self)
-        self_, src_ = self._array, src._array
+        self_, src_ = self._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -218,6 +231,8 @@ def copy_(self, src, non_blocking=False):
     if non_blocking.__class__ is not bool:
         return _COPY_(self, src, non_blocking)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(copy_, (self, src, non_blocking))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -230,7 +245,7 @@ def copy_(self, src, non_blocking=False):
         fn.next_edges = (edge_self, edge_src)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -266,6 +281,9 @@ def contiguous(self, memory_format):
 
     Made of other operators by composite.shape.contiguous, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(contiguous, (self, memory_format), None, composite_shape.contiguous)
     return composite_shape.contiguous(self, memory_format)
 
 
@@ -278,7 +296,13 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
 
     ToCopyBackward0, from the entry _to_copy of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_to_copy, (input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad))
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -290,7 +314,6 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
@@ -299,7 +322,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_scalar_type = input.dtype
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
@@ -326,6 +349,9 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
 
     Made of other operators by composite.shape.to_dtype_layout, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format, requires_grad), None, composite_shape.to_dtype_layout)
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -338,6 +364,9 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
 
     Made of other operators by composite.shape.to_device, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(to_device, (self, device, dtype, non_blocking, copy, memory_format), None, composite_shape.to_device)
     if device is not None:
         check_device(device)
     return composite_shape.to_device(self, device, dtype, non_blocking, copy, memory_format)
@@ -348,6 +377,9 @@ def to_prim_Device(self, device, dtype, non_blocking, copy):
 
     Made of other operators by composite.shape.to_prim_device, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(to_prim_Device, (self, device, dtype, non_blocking, copy), None, composite_shape.to_prim_device)
     if device is not None:
         check_device(device)
     return composite_shape.to_prim_device(self, device, dtype, non_blocking, copy)
@@ -358,6 +390,9 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
 
     Made of other operators by composite.shape.to_dtype, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(to_dtype, (self, dtype, non_blocking, copy, memory_format), None, composite_shape.to_dtype)
     return composite_shape.to_dtype(self, dtype, non_blocking, copy, memory_format)
 
 
@@ -366,6 +401,9 @@ def to_other(self, other, non_blocking, copy, memory_format):
 
     Made of other operators by composite.shape.to_other, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(to_other, (self, other, non_blocking, copy, memory_format), None, composite_shape.to_other)
     return composite_shape.to_other(self, other, non_blocking, copy, memory_format)
 
 
@@ -375,18 +413,21 @@ def type_as(self, other):
     Made of other operators by composite.shape.type_as, and differentiable through them.
     """
     try:
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TYPE_AS(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(type_as, (self, other), None, composite_shape.type_as)
     return composite_shape.type_as(self, other)
 
 
 _TYPE_AS = GuardedOverload("type_as", ((
     'type_as(Tensor self, Tensor other)',
     type_as,
-),))
+),), composite_shape.type_as)
 
 
 def alias(input):
@@ -399,11 +440,14 @@ def alias(input):
     AliasBackward0, from the entry alias of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ALIAS(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(alias, (input,))
     result_ = kernels_shape.alias(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -411,7 +455,6 @@ def alias(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -420,7 +463,7 @@ def alias(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -454,11 +497,14 @@ def alias_copy(input, *, out=None):
     AliasBackward0_copy, from the entry alias of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ALIAS_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(alias_copy, (input,), out)
     if out is not None:
         return write_out(alias_copy, (input,), out)
     result_ = kernels_shape.alias(self_).copy()
@@ -468,7 +514,6 @@ def alias_copy(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -478,7 +523,7 @@ def alias_copy(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -512,7 +557,13 @@ def view(self, size):
 
     ViewBackward0, from the entry view of derivatives.yaml.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(view, (self, size))
     result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -520,7 +571,6 @@ def view(self, size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -530,7 +580,7 @@ def view(self, size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -557,7 +607,13 @@ def view_copy(input, size, *, out=None):
 
     ViewBackward0_copy, from the entry view of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(view_copy, (input, size), out)
     if out is not None:
         return write_out(view_copy, (input, size), out)
     result_ = kernels_shape.view(self_, size).copy()
@@ -567,7 +623,6 @@ def view_copy(input, size, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -578,7 +633,7 @@ def view_copy(input, size, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -602,7 +657,13 @@ def view_dtype(self, dtype):
 
     Its result never requires a gradient.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(view_dtype, (self, dtype))
     result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -610,7 +671,6 @@ def view_dtype(self, dtype):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     share_version(result, self)
     return result
@@ -621,7 +681,13 @@ def view_copy_dtype(input, dtype, *, out=None):
 
     Its result never requires a gradient.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(view_copy_dtype, (input, dtype), out)
     if out is not None:
         return write_out(view_copy_dtype, (input, dtype), out)
     result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
@@ -631,7 +697,6 @@ def view_copy_dtype(input, dtype, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -646,7 +711,13 @@ def _unsafe_view(input, size):
 
     UnsafeViewBackward0, from the entry _unsafe_view of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_unsafe_view, (input, size))
     result_ = kernels_shape.view(self_, size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -654,7 +725,6 @@ def _unsafe_view(input, size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -665,7 +735,7 @@ def _unsafe_view(input, size):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -693,7 +763,13 @@ def _reshape_alias(input, size, stride):
 
     ReshapeAliasBackward0, from the entry _reshape_alias of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(_reshape_alias, (input, size, stride))
     result_ = kernels_shape.reshape_alias(self_, size, stride)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -701,7 +777,6 @@ def _reshape_alias(input, size, stride):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -711,7 +786,7 @@ def _reshape_alias(input, size, stride):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -735,18 +810,21 @@ def view_as(self, other):
     Made of other operators by composite.shape.view_as, and differentiable through them.
     """
     try:
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _VIEW_AS(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(view_as, (self, other), None, composite_shape.view_as)
     return composite_shape.view_as(self, other)
 
 
 _VIEW_AS = GuardedOverload("view_as", ((
     'view_as(Tensor self, Tensor other)',
     view_as,
-),))
+),), composite_shape.view_as)
 
 
 def reshape(input, shape):
@@ -754,6 +832,9 @@ def reshape(input, shape):
 
     Made of other operators by composite.shape.reshape, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(reshape, (input, shape), None, composite_shape.reshape)
     return composite_shape.reshape(input, shape)
 
 
@@ -763,18 +844,21 @@ def reshape_as(self, other):
     Made of other operators by composite.shape.reshape_as, and differentiable through them.
     """
     try:
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RESHAPE_AS(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(reshape_as, (self, other), None, composite_shape.reshape_as)
     return composite_shape.reshape_as(self, other)
 
 
 _RESHAPE_AS = GuardedOverload("reshape_as", ((
     'reshape_as(Tensor self, Tensor other)',
     reshape_as,
-),))
+),), composite_shape.reshape_as)
 
 
 def flatten(input, start_dim=0, end_dim=-1):
@@ -783,20 +867,23 @@ def flatten(input, start_dim=0, end_dim=-1):
     Made of other operators by composite.shape.flatten, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLATTEN_USING_INTS(input, start_dim, end_dim)
     if start_dim.__class__ is not int or end_dim.__class__ is not int:
         return _FLATTEN_USING_INTS(input, start_dim, end_dim)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(flatten, (input, start_dim, end_dim), None, composite_shape.flatten)
     return composite_shape.flatten(input, start_dim, end_dim)
 
 
 _FLATTEN_USING_INTS = GuardedOverload("flatten", ((
     'flatten(Tensor self, int start_dim=0, int end_dim=-1)',
     flatten,
-),))
+),), composite_shape.flatten)
 
 
 def unflatten_int(input, dim, sizes):
@@ -804,6 +891,9 @@ def unflatten_int(input, dim, sizes):
 
     Made of other operators by composite.shape.unflatten, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unflatten_int, (input, dim, sizes), None, composite_shape.unflatten)
     return composite_shape.unflatten(input, dim, sizes)
 
 
@@ -813,18 +903,21 @@ def ravel(input):
     Made of other operators by composite.shape.ravel, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _RAVEL(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(ravel, (input,), None, composite_shape.ravel)
     return composite_shape.ravel(input)
 
 
 _RAVEL = GuardedOverload("ravel", ((
     'ravel(Tensor self)',
     ravel,
-),))
+),), composite_shape.ravel)
 
 
 def expand(self, size, implicit):
@@ -836,7 +929,13 @@ def expand(self, size, implicit):
 
     ExpandBackward0, from the entry expand of derivatives.yaml.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(expand, (self, size, implicit))
     result_ = kernels_shape.expand(self_, size, implicit)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -844,7 +943,6 @@ def expand(self, size, implicit):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -853,7 +951,7 @@ def expand(self, size, implicit):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -880,7 +978,13 @@ def expand_copy(input, size, implicit, *, out=None):
 
     ExpandBackward0_copy, from the entry expand of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(expand_copy, (input, size, implicit), out)
     if out is not None:
         return write_out(expand_copy, (input, size, implicit), out)
     result_ = kernels_shape.expand(self_, size, implicit).copy()
@@ -890,7 +994,6 @@ def expand_copy(input, size, implicit, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -900,7 +1003,7 @@ def expand_copy(input, size, implicit, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -925,18 +1028,21 @@ def expand_as(self, other):
     Made of other operators by composite.shape.expand_as, and differentiable through them.
     """
     try:
-        self_, other_ = self._array, other._array
+        self_, other_ = self._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _EXPAND_AS(self, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(expand_as, (self, other), None, composite_shape.expand_as)
     return composite_shape.expand_as(self, other)
 
 
 _EXPAND_AS = GuardedOverload("expand_as", ((
     'expand_as(Tensor self, Tensor other)',
     expand_as,
-),))
+),), composite_shape.expand_as)
 
 
 def broadcast_to(input, size):
@@ -944,6 +1050,9 @@ def broadcast_to(input, size):
 
     Made of other operators by composite.shape.broadcast_to, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(broadcast_to, (input, size), None, composite_shape.broadcast_to)
     return composite_shape.broadcast_to(input, size)
 
 
@@ -952,6 +1061,9 @@ def broadcast_tensors(tensors):
 
     Made of other operators by composite.shape.broadcast_tensors, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(broadcast_tensors, (tensors,), None, composite_shape.broadcast_tensors)
     return composite_shape.broadcast_tensors(tensors)
 
 
@@ -960,6 +1072,9 @@ def sum_to_size(self, size):
 
     Made of other operators by composite.shape.sum_to_size, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(sum_to_size, (self, size), None, composite_shape.sum_to_size)
     return composite_shape.sum_to_size(self, size)
 
 
@@ -973,7 +1088,13 @@ def permute(input, dims):
 
     PermuteBackward0, from the entry permute of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(permute, (input, dims))
     result_ = kernels_shape.permute(self_, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -981,7 +1102,6 @@ def permute(input, dims):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -991,7 +1111,7 @@ def permute(input, dims):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dims = dims
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1019,7 +1139,13 @@ def permute_copy(input, dims, *, out=None):
 
     PermuteBackward0_copy, from the entry permute of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(permute_copy, (input, dims), out)
     if out is not None:
         return write_out(permute_copy, (input, dims), out)
     result_ = kernels_shape.permute(self_, dims).copy()
@@ -1029,7 +1155,6 @@ def permute_copy(input, dims, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1040,7 +1165,7 @@ def permute_copy(input, dims, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dims = dims
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1069,13 +1194,16 @@ def transpose(input, dim0, dim1):
     TransposeBackward0, from the entry transpose.int of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRANSPOSE_INT(input, dim0, dim1)
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _TRANSPOSE_INT(input, dim0, dim1)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(transpose, (input, dim0, dim1))
     result_ = kernels_shape.transpose(self_, dim0, dim1)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1083,7 +1211,6 @@ def transpose(input, dim0, dim1):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1094,7 +1221,7 @@ def transpose(input, dim0, dim1):
             fn.hooks = None
             fn.saved_dim0 = dim0
             fn.saved_dim1 = dim1
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1128,13 +1255,16 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     TransposeBackward0_copy, from the entry transpose.int of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRANSPOSE_COPY_INT(input, dim0, dim1, out=out)
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _TRANSPOSE_COPY_INT(input, dim0, dim1, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(transpose_copy, (input, dim0, dim1), out)
     if out is not None:
         return write_out(transpose_copy, (input, dim0, dim1), out)
     result_ = kernels_shape.transpose(self_, dim0, dim1).copy()
@@ -1144,7 +1274,6 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1156,7 +1285,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
             fn.hooks = None
             fn.saved_dim0 = dim0
             fn.saved_dim1 = dim1
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1191,7 +1320,7 @@ def transpose_(self, dim0, dim1):
     TransposeBackward1, from the entry transpose_ of derivatives.yaml.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -1199,6 +1328,8 @@ def transpose_(self, dim0, dim1):
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _TRANSPOSE_(self, dim0, dim1)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(transpose_, (self, dim0, dim1))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1212,7 +1343,7 @@ def transpose_(self, dim0, dim1):
         fn.hooks = None
         fn.saved_dim0 = dim0
         fn.saved_dim1 = dim1
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1248,11 +1379,14 @@ def t(input):
     TBackward0, from the entry t of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _T(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(t, (input,))
     result_ = kernels_shape.t(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1260,7 +1394,6 @@ def t(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1269,7 +1402,7 @@ def t(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1303,11 +1436,14 @@ def t_copy(input, *, out=None):
     TBackward0_copy, from the entry t of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _T_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(t_copy, (input,), out)
     if out is not None:
         return write_out(t_copy, (input,), out)
     result_ = kernels_shape.t(self_).copy()
@@ -1317,7 +1453,6 @@ def t_copy(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1327,7 +1462,7 @@ def t_copy(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1362,12 +1497,14 @@ def t_(self):
     TBackward1, from the entry t_ of derivatives.yaml.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _T_(self)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(t_, (self,))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1379,7 +1516,7 @@ def t_(self):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1411,20 +1548,23 @@ def swapaxes(input, axis0, axis1):
     Made of other operators by composite.shape.swapdims, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SWAPAXES(input, axis0, axis1)
     if axis0.__class__ is not int or axis1.__class__ is not int:
         return _SWAPAXES(input, axis0, axis1)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(swapaxes, (input, axis0, axis1), None, composite_shape.swapdims)
     return composite_shape.swapdims(input, axis0, axis1)
 
 
 _SWAPAXES = GuardedOverload("swapaxes", ((
     'swapaxes(Tensor self, int axis0, int axis1)',
     swapaxes,
-),))
+),), composite_shape.swapdims)
 
 
 def swapaxes_(self, axis0, axis1):
@@ -1433,20 +1573,23 @@ def swapaxes_(self, axis0, axis1):
     Made of other operators by composite.shape.swapdims_, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SWAPAXES_(self, axis0, axis1)
     if axis0.__class__ is not int or axis1.__class__ is not int:
         return _SWAPAXES_(self, axis0, axis1)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(swapaxes_, (self, axis0, axis1), None, composite_shape.swapdims_)
     return composite_shape.swapdims_(self, axis0, axis1)
 
 
 _SWAPAXES_ = GuardedOverload("swapaxes_", ((
     'swapaxes_(Tensor self, int axis0, int axis1)',
     swapaxes_,
-),))
+),), composite_shape.swapdims_)
 
 
 def swapdims(input, dim0, dim1):
@@ -1455,20 +1598,23 @@ def swapdims(input, dim0, dim1):
     Made of other operators by composite.shape.swapdims, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SWAPDIMS(input, dim0, dim1)
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _SWAPDIMS(input, dim0, dim1)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(swapdims, (input, dim0, dim1), None, composite_shape.swapdims)
     return composite_shape.swapdims(input, dim0, dim1)
 
 
 _SWAPDIMS = GuardedOverload("swapdims", ((
     'swapdims(Tensor self, int dim0, int dim1)',
     swapdims,
-),))
+),), composite_shape.swapdims)
 
 
 def swapdims_(self, dim0, dim1):
@@ -1477,20 +1623,23 @@ def swapdims_(self, dim0, dim1):
     Made of other operators by composite.shape.swapdims_, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SWAPDIMS_(self, dim0, dim1)
     if dim0.__class__ is not int or dim1.__class__ is not int:
         return _SWAPDIMS_(self, dim0, dim1)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(swapdims_, (self, dim0, dim1), None, composite_shape.swapdims_)
     return composite_shape.swapdims_(self, dim0, dim1)
 
 
 _SWAPDIMS_ = GuardedOverload("swapdims_", ((
     'swapdims_(Tensor self, int dim0, int dim1)',
     swapdims_,
-),))
+),), composite_shape.swapdims_)
 
 
 def movedim_intlist(input, source, destination):
@@ -1498,6 +1647,9 @@ def movedim_intlist(input, source, destination):
 
     Made of other operators by composite.shape.movedim_intlist, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(movedim_intlist, (input, source, destination), None, composite_shape.movedim_intlist)
     return composite_shape.movedim_intlist(input, source, destination)
 
 
@@ -1506,6 +1658,9 @@ def movedim_int(input, source, destination):
 
     Made of other operators by composite.shape.movedim_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(movedim_int, (input, source, destination), None, composite_shape.movedim_int)
     return composite_shape.movedim_int(input, source, destination)
 
 
@@ -1514,6 +1669,9 @@ def moveaxis_intlist(input, source, destination):
 
     Made of other operators by composite.shape.movedim_intlist, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(moveaxis_intlist, (input, source, destination), None, composite_shape.movedim_intlist)
     return composite_shape.movedim_intlist(input, source, destination)
 
 
@@ -1522,6 +1680,9 @@ def moveaxis_int(input, source, destination):
 
     Made of other operators by composite.shape.movedim_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(moveaxis_int, (input, source, destination), None, composite_shape.movedim_int)
     return composite_shape.movedim_int(input, source, destination)
 
 
@@ -1531,18 +1692,21 @@ def numpy_T(self):
     Made of other operators by composite.shape.numpy_T, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NUMPY_T(self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(numpy_T, (self,), None, composite_shape.numpy_T)
     return composite_shape.numpy_T(self)
 
 
 _NUMPY_T = GuardedOverload("numpy_T", ((
     'numpy_T(Tensor self)',
     numpy_T,
-),))
+),), composite_shape.numpy_T)
 
 
 def matrix_H(self):
@@ -1551,18 +1715,21 @@ def matrix_H(self):
     Made of other operators by composite.shape.matrix_H, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MATRIX_H(self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(matrix_H, (self,), None, composite_shape.matrix_H)
     return composite_shape.matrix_H(self)
 
 
 _MATRIX_H = GuardedOverload("matrix_H", ((
     'matrix_H(Tensor self)',
     matrix_H,
-),))
+),), composite_shape.matrix_H)
 
 
 def mT(self):
@@ -1571,18 +1738,21 @@ def mT(self):
     Made of other operators by composite.shape.mT, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MT(self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mT, (self,), None, composite_shape.mT)
     return composite_shape.mT(self)
 
 
 _MT = GuardedOverload("mT", ((
     'mT(Tensor self)',
     mT,
-),))
+),), composite_shape.mT)
 
 
 def mH(self):
@@ -1591,18 +1761,21 @@ def mH(self):
     Made of other operators by composite.shape.mH, and differentiable through them.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MH(self)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(mH, (self,), None, composite_shape.mH)
     return composite_shape.mH(self)
 
 
 _MH = GuardedOverload("mH", ((
     'mH(Tensor self)',
     mH,
-),))
+),), composite_shape.mH)
 
 
 def adjoint(input):
@@ -1611,18 +1784,21 @@ def adjoint(input):
     Made of other operators by composite.shape.adjoint, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _ADJOINT(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(adjoint, (input,), None, composite_shape.adjoint)
     return composite_shape.adjoint(input)
 
 
 _ADJOINT = GuardedOverload("adjoint", ((
     'adjoint(Tensor self)',
     adjoint,
-),))
+),), composite_shape.adjoint)
 
 
 def squeeze(input):
@@ -1635,7 +1811,13 @@ def squeeze(input):
 
     SqueezeBackward0, from the entry squeeze of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze, (input,))
     result_ = kernels_shape.squeeze(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1643,7 +1825,6 @@ def squeeze(input):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1653,7 +1834,7 @@ def squeeze(input):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1681,7 +1862,13 @@ def squeeze_copy(input, *, out=None):
 
     SqueezeBackward0_copy, from the entry squeeze of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_copy, (input,), out)
     if out is not None:
         return write_out(squeeze_copy, (input,), out)
     result_ = kernels_shape.squeeze(self_).copy()
@@ -1691,7 +1878,6 @@ def squeeze_copy(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1702,7 +1888,7 @@ def squeeze_copy(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1731,7 +1917,13 @@ def squeeze_dim(input, dim):
 
     SqueezeBackward1, from the entry squeeze.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_dim, (input, dim))
     result_ = kernels_shape.squeeze_dim(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1739,7 +1931,6 @@ def squeeze_dim(input, dim):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1750,7 +1941,7 @@ def squeeze_dim(input, dim):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1778,7 +1969,13 @@ def squeeze_copy_dim(input, dim, *, out=None):
 
     SqueezeBackward1_copy, from the entry squeeze.dim of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_copy_dim, (input, dim), out)
     if out is not None:
         return write_out(squeeze_copy_dim, (input, dim), out)
     result_ = kernels_shape.squeeze_dim(self_, dim).copy()
@@ -1788,7 +1985,6 @@ def squeeze_copy_dim(input, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1800,7 +1996,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1829,7 +2025,13 @@ def squeeze_dims(input, dim):
 
     SqueezeBackward2, from the entry squeeze.dims of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_dims, (input, dim))
     result_ = kernels_shape.squeeze_dims(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1837,7 +2039,6 @@ def squeeze_dims(input, dim):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -1848,7 +2049,7 @@ def squeeze_dims(input, dim):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -1876,7 +2077,13 @@ def squeeze_copy_dims(input, dim, *, out=None):
 
     SqueezeBackward2_copy, from the entry squeeze.dims of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_copy_dims, (input, dim), out)
     if out is not None:
         return write_out(squeeze_copy_dims, (input, dim), out)
     result_ = kernels_shape.squeeze_dims(self_, dim).copy()
@@ -1886,7 +2093,6 @@ def squeeze_copy_dims(input, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1898,7 +2104,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1927,8 +2133,13 @@ def squeeze_(self):
 
     SqueezeBackward3, from the entry squeeze_ of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze_, (self,))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1941,7 +2152,7 @@ def squeeze_(self):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self_sym_sizes = self.shape
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1971,8 +2182,13 @@ def squeeze__dim(self, dim):
 
     SqueezeBackward4, from the entry squeeze_.dim of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze__dim, (self, dim))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -1986,7 +2202,7 @@ def squeeze__dim(self, dim):
         fn.hooks = None
         fn.saved_self_sym_sizes = self.shape
         fn.saved_dim = dim
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2016,8 +2232,13 @@ def squeeze__dims(self, dim):
 
     SqueezeBackward5, from the entry squeeze_.dims of derivatives.yaml.
     """
-    self_ = self._array
-    flags = state.flags
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(squeeze__dims, (self, dim))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2031,7 +2252,7 @@ def squeeze__dims(self, dim):
         fn.hooks = None
         fn.saved_self_sym_sizes = self.shape
         fn.saved_dim = dim
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2061,13 +2282,16 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
     UnsqueezeBackward0, from the entry unsqueeze of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNSQUEEZE(input, dim, axis=axis)
     if dim.__class__ is not int or axis is not MISSING:
         return _UNSQUEEZE(input, dim, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unsqueeze, (input, dim))
     result_ = kernels_shape.unsqueeze(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2075,7 +2299,6 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2085,7 +2308,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -2119,13 +2342,16 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     UnsqueezeBackward0_copy, from the entry unsqueeze of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNSQUEEZE_COPY(input, dim, axis=axis, out=out)
     if dim.__class__ is not int or axis is not MISSING:
         return _UNSQUEEZE_COPY(input, dim, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unsqueeze_copy, (input, dim), out)
     if out is not None:
         return write_out(unsqueeze_copy, (input, dim), out)
     result_ = kernels_shape.unsqueeze(self_, dim).copy()
@@ -2135,7 +2361,6 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2146,7 +2371,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2181,7 +2406,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
     UnsqueezeBackward1, from the entry unsqueeze_ of derivatives.yaml.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -2189,6 +2414,8 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
     if dim.__class__ is not int or axis is not MISSING:
         return _UNSQUEEZE_(self, dim, axis=axis)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unsqueeze_, (self, dim))
     records = False
     if not flags & GRAD_OFF:
         if self._edge is None:
@@ -2201,7 +2428,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_dim = dim
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -2238,7 +2465,13 @@ def as_strided(input, size, stride, storage_offset):
 
     AsStridedBackward0, from the entry as_strided of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(as_strided, (input, size, stride, storage_offset))
     result_ = kernels_shape.as_strided(self_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2246,7 +2479,6 @@ def as_strided(input, size, stride, storage_offset):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2261,7 +2493,7 @@ def as_strided(input, size, stride, storage_offset):
             fn.saved_size = size
             fn.saved_stride = stride
             fn.saved_storage_offset = storage_offset
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -2291,7 +2523,13 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
 
     AsStridedBackward0_copy, from the entry as_strided of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(as_strided_copy, (input, size, stride, storage_offset), out)
     if out is not None:
         return write_out(as_strided_copy, (input, size, stride, storage_offset), out)
     result_ = kernels_shape.as_strided(self_, size, stride, storage_offset).copy()
@@ -2301,7 +2539,6 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2317,7 +2554,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
             fn.saved_size = size
             fn.saved_stride = stride
             fn.saved_storage_offset = storage_offset
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2348,8 +2585,13 @@ def as_strided_(input, size, stride, storage_offset):
 
     AsStridedBackward1, from the entry as_strided_ of derivatives.yaml.
     """
-    self_ = input._array
-    flags = state.flags
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(as_strided_, (input, size, stride, storage_offset))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -2367,7 +2609,7 @@ def as_strided_(input, size, stride, storage_offset):
         fn.saved_size = size
         fn.saved_stride = stride
         fn.saved_storage_offset = storage_offset
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2400,13 +2642,16 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
     SelectBackward0, from the entry select.int of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SELECT_INT(input, dim, index, axis=axis)
     if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
         return _SELECT_INT(input, dim, index, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(select, (input, dim, index))
     result_ = kernels_shape.select(self_, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2414,7 +2659,6 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2426,7 +2670,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_index = index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -2460,13 +2704,16 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     SelectBackward0_copy, from the entry select.int of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SELECT_COPY_INT(input, dim, index, axis=axis, out=out)
     if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
         return _SELECT_COPY_INT(input, dim, index, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(select_copy, (input, dim, index), out)
     if out is not None:
         return write_out(select_copy, (input, dim, index), out)
     result_ = kernels_shape.select(self_, dim, index).copy()
@@ -2476,7 +2723,6 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2489,7 +2735,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
             fn.saved_index = index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2523,7 +2769,13 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
 
     SelectBackwardBackward0, from the entry select_backward of derivatives.yaml.
     """
-    grad_output_ = grad_output._array
+    try:
+        grad_output_ = grad_output._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(select_backward, (grad_output, input_sizes, dim, index), out)
     if out is not None:
         return write_out(select_backward, (grad_output, input_sizes, dim, index), out)
     result_ = kernels_shape.select_backward(grad_output_, input_sizes, dim, index)
@@ -2533,7 +2785,6 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2545,7 +2796,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2573,7 +2824,13 @@ def slice_Tensor(input, dim, start, end, step):
 
     SliceBackward0, from the entry slice.Tensor of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(slice_Tensor, (input, dim, start, end, step))
     result_ = kernels_shape.slice(self_, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2581,7 +2838,6 @@ def slice_Tensor(input, dim, start, end, step):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2595,7 +2851,7 @@ def slice_Tensor(input, dim, start, end, step):
             fn.saved_start = start
             fn.saved_end = end
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -2622,7 +2878,13 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
 
     SliceBackward0_copy, from the entry slice.Tensor of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(slice_copy_Tensor, (input, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_copy_Tensor, (input, dim, start, end, step), out)
     result_ = kernels_shape.slice(self_, dim, start, end, step).copy()
@@ -2632,7 +2894,6 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2647,7 +2908,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
             fn.saved_start = start
             fn.saved_end = end
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2675,7 +2936,13 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
 
     SliceBackwardBackward0, from the entry slice_backward of derivatives.yaml.
     """
-    grad_output_ = grad_output._array
+    try:
+        grad_output_ = grad_output._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
     result_ = kernels_shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
@@ -2685,7 +2952,6 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2699,7 +2965,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
             fn.saved_start = start
             fn.saved_end = end
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2723,6 +2989,9 @@ def narrow(input, dim, start, length):
 
     Made of other operators by composite.shape.narrow, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(narrow, (input, dim, start, length), None, composite_shape.narrow)
     return composite_shape.narrow(input, dim, start, length)
 
 
@@ -2731,6 +3000,9 @@ def narrow_Tensor(input, dim, start, length):
 
     Made of other operators by composite.shape.narrow_tensor, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(narrow_Tensor, (input, dim, start, length), None, composite_shape.narrow_tensor)
     return composite_shape.narrow_tensor(input, dim, start, length)
 
 
@@ -2745,13 +3017,16 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     NarrowCopyBackward0, from the entry narrow_copy of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _NARROW_COPY(input, dim, start, length, axis=axis, out=out)
     if dim.__class__ is not int or start.__class__ is not int or length.__class__ is not int or axis is not MISSING:
         return _NARROW_COPY(input, dim, start, length, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(narrow_copy, (input, dim, start, length), out)
     if out is not None:
         return write_out(narrow_copy, (input, dim, start, length), out)
     result_ = kernels_shape.narrow_copy(self_, dim, start, length)
@@ -2761,7 +3036,6 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2775,7 +3049,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
             fn.saved_dim = dim
             fn.saved_start = start
             fn.saved_length = length
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2810,13 +3084,16 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     DiagonalBackward0, from the entry diagonal of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAGONAL(input, offset, dim1, dim2)
     if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
         return _DIAGONAL(input, offset, dim1, dim2)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diagonal, (input, offset, dim1, dim2))
     result_ = kernels_shape.diagonal(self_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2824,7 +3101,6 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -2837,7 +3113,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -2871,13 +3147,16 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     DiagonalBackward0_copy, from the entry diagonal of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAGONAL_COPY(input, offset, dim1, dim2, out=out)
     if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
         return _DIAGONAL_COPY(input, offset, dim1, dim2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diagonal_copy, (input, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_copy, (input, offset, dim1, dim2), out)
     result_ = kernels_shape.diagonal(self_, offset, dim1, dim2).copy()
@@ -2887,7 +3166,6 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2901,7 +3179,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2935,7 +3213,13 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
 
     DiagonalBackwardBackward0, from the entry diagonal_backward of derivatives.yaml.
     """
-    grad_output_ = grad_output._array
+    try:
+        grad_output_ = grad_output._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
     result_ = kernels_shape.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
@@ -2945,7 +3229,6 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -2958,7 +3241,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -2983,20 +3266,23 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     Made of other operators by composite.shape.linalg_diagonal, and differentiable through them.
     """
     try:
-        A_ = A._array
+        A_ = A._operand
     except AttributeError:
         A_ = None
     if A_ is None:
         return _LINALG_DIAGONAL(A, offset=offset, dim1=dim1, dim2=dim2)
     if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
         return _LINALG_DIAGONAL(A, offset=offset, dim1=dim1, dim2=dim2)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(linalg_diagonal, (A, offset, dim1, dim2), None, composite_shape.linalg_diagonal)
     return composite_shape.linalg_diagonal(A, offset, dim1, dim2)
 
 
 _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
     'linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)',
     linalg_diagonal,
-),))
+),), composite_shape.linalg_diagonal)
 
 
 def unfold(self, dimension, size, step):
@@ -3009,13 +3295,16 @@ def unfold(self, dimension, size, step):
     UnfoldBackward0, from the entry unfold of derivatives.yaml.
     """
     try:
-        self_ = self._array
+        self_ = self._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNFOLD(self, dimension, size, step)
     if dimension.__class__ is not int or size.__class__ is not int or step.__class__ is not int:
         return _UNFOLD(self, dimension, size, step)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unfold, (self, dimension, size, step))
     result_ = kernels_shape.unfold(self_, dimension, size, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3023,7 +3312,6 @@ def unfold(self, dimension, size, step):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
@@ -3036,7 +3324,7 @@ def unfold(self, dimension, size, step):
             fn.saved_dimension = dimension
             fn.saved_size = size
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
@@ -3070,13 +3358,16 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     UnfoldBackward0_copy, from the entry unfold of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNFOLD_COPY(input, dimension, size, step, out=out)
     if dimension.__class__ is not int or size.__class__ is not int or step.__class__ is not int:
         return _UNFOLD_COPY(input, dimension, size, step, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unfold_copy, (input, dimension, size, step), out)
     if out is not None:
         return write_out(unfold_copy, (input, dimension, size, step), out)
     result_ = kernels_shape.unfold(self_, dimension, size, step).copy()
@@ -3086,7 +3377,6 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3100,7 +3390,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
             fn.saved_dimension = dimension
             fn.saved_size = size
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3134,7 +3424,13 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
 
     UnfoldBackwardBackward0, from the entry unfold_backward of derivatives.yaml.
     """
-    grad_in_ = grad_in._array
+    try:
+        grad_in_ = grad_in._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
     if out is not None:
         return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
     result_ = kernels_shape.unfold_backward(grad_in_, input_sizes, dim, size, step)
@@ -3144,7 +3440,6 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3157,7 +3452,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
             fn.saved_dim = dim
             fn.saved_size = size
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3186,9 +3481,14 @@ def unbind_int(input, dim):
 
     UnbindBackward0, from the entry unbind.int of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unbind_int, (input, dim))
     results = [ops.wrap(r) for r in kernels_shape.unbind(self_, dim)]
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3198,7 +3498,7 @@ def unbind_int(input, dim):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = (fn, 0)
@@ -3228,11 +3528,16 @@ def unbind_copy_int(input, dim, *, out=None):
 
     UnbindBackward0_copy, from the entry unbind.int of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unbind_copy_int, (input, dim), out)
     if out is not None:
         return write_out(unbind_copy_int, (input, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
-    flags = state.flags
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3243,7 +3548,7 @@ def unbind_copy_int(input, dim, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
@@ -3274,9 +3579,14 @@ def split_Tensor(input, split_size, dim):
 
     SplitBackward0, from the entry split.Tensor of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(split_Tensor, (input, split_size, dim))
     results = [ops.wrap(r) for r in kernels_shape.split(self_, split_size, dim)]
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3288,7 +3598,7 @@ def split_Tensor(input, split_size, dim):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = (fn, 0)
@@ -3318,11 +3628,16 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
 
     SplitBackward0_copy, from the entry split.Tensor of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(split_copy_Tensor, (input, split_size, dim), out)
     if out is not None:
         return write_out(split_copy_Tensor, (input, split_size, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
-    flags = state.flags
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3335,7 +3650,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
@@ -3366,9 +3681,14 @@ def unsafe_split_Tensor(input, split_size, dim):
 
     UnsafeSplitBackward0, from the entry unsafe_split.Tensor of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unsafe_split_Tensor, (input, split_size, dim))
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split(self_, split_size, dim)]
-    flags = state.flags
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3381,7 +3701,7 @@ def unsafe_split_Tensor(input, split_size, dim):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
@@ -3412,9 +3732,14 @@ def split_with_sizes(input, split_sizes, dim):
 
     SplitWithSizesBackward0, from the entry split_with_sizes of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(split_with_sizes, (input, split_sizes, dim))
     results = [ops.wrap(r) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
-    flags = state.flags
     edge = NO_EDGE
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
@@ -3426,7 +3751,7 @@ def split_with_sizes(input, split_sizes, dim):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = (fn, 0)
@@ -3456,11 +3781,16 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
 
     SplitWithSizesBackward0_copy, from the entry split_with_sizes of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(split_with_sizes_copy, (input, split_sizes, dim), out)
     if out is not None:
         return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
     results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
-    flags = state.flags
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3473,7 +3803,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
@@ -3504,9 +3834,14 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
 
     UnsafeSplitWithSizesBackward0, from the entry unsafe_split_with_sizes of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unsafe_split_with_sizes, (input, split_sizes, dim))
     results = [ops.wrap(r) for r in kernels_shape.unsafe_split_with_sizes(self_, split_sizes, dim)]
-    flags = state.flags
     if flags == GRAD_OFF:
         return tuple(results)
     if not flags & GRAD_OFF:
@@ -3519,7 +3854,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
             fn.saved_self_sym_sizes = input.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
@@ -3545,6 +3880,9 @@ def split_sizes(input, split_size, dim):
 
     Made of other operators by composite.shape.split_sizes, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(split_sizes, (input, split_size, dim), None, composite_shape.split_sizes)
     return composite_shape.split_sizes(input, split_size, dim)
 
 
@@ -3553,6 +3891,9 @@ def chunk(input, chunks, dim):
 
     Made of other operators by composite.shape.chunk, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(chunk, (input, chunks, dim), None, composite_shape.chunk)
     return composite_shape.chunk(input, chunks, dim)
 
 
@@ -3561,6 +3902,9 @@ def unsafe_chunk(input, chunks, dim):
 
     Made of other operators by composite.shape.unsafe_chunk, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unsafe_chunk, (input, chunks, dim), None, composite_shape.unsafe_chunk)
     return composite_shape.unsafe_chunk(input, chunks, dim)
 
 
@@ -3569,6 +3913,9 @@ def tensor_split_sections(input, sections, dim):
 
     Made of other operators by composite.shape.tensor_split_sections, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tensor_split_sections, (input, sections, dim), None, composite_shape.tensor_split_sections)
     return composite_shape.tensor_split_sections(input, sections, dim)
 
 
@@ -3577,6 +3924,9 @@ def tensor_split_indices(input, indices, dim):
 
     Made of other operators by composite.shape.tensor_split_indices, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tensor_split_indices, (input, indices, dim), None, composite_shape.tensor_split_indices)
     return composite_shape.tensor_split_indices(input, indices, dim)
 
 
@@ -3585,6 +3935,9 @@ def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, d
 
     Made of other operators by composite.shape.tensor_split_tensor, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tensor_split_tensor_indices_or_sections, (input, tensor_indices_or_sections, dim), None, composite_shape.tensor_split_tensor)
     return composite_shape.tensor_split_tensor(input, tensor_indices_or_sections, dim)
 
 
@@ -3593,6 +3946,9 @@ def hsplit_int(input, sections):
 
     Made of other operators by composite.shape.hsplit_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hsplit_int, (input, sections), None, composite_shape.hsplit_int)
     return composite_shape.hsplit_int(input, sections)
 
 
@@ -3601,6 +3957,9 @@ def hsplit_array(input, indices):
 
     Made of other operators by composite.shape.hsplit_array, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hsplit_array, (input, indices), None, composite_shape.hsplit_array)
     return composite_shape.hsplit_array(input, indices)
 
 
@@ -3609,6 +3968,9 @@ def vsplit_int(input, sections):
 
     Made of other operators by composite.shape.vsplit_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(vsplit_int, (input, sections), None, composite_shape.vsplit_int)
     return composite_shape.vsplit_int(input, sections)
 
 
@@ -3617,6 +3979,9 @@ def vsplit_array(input, indices):
 
     Made of other operators by composite.shape.vsplit_array, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(vsplit_array, (input, indices), None, composite_shape.vsplit_array)
     return composite_shape.vsplit_array(input, indices)
 
 
@@ -3625,6 +3990,9 @@ def dsplit_int(input, sections):
 
     Made of other operators by composite.shape.dsplit_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dsplit_int, (input, sections), None, composite_shape.dsplit_int)
     return composite_shape.dsplit_int(input, sections)
 
 
@@ -3633,6 +4001,9 @@ def dsplit_array(input, indices):
 
     Made of other operators by composite.shape.dsplit_array, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dsplit_array, (input, indices), None, composite_shape.dsplit_array)
     return composite_shape.dsplit_array(input, indices)
 
 
@@ -3647,13 +4018,16 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     SelectScatterBackward0, from the entry select_scatter of derivatives.yaml.
     """
     try:
-        self_, src_ = input._array, src._array
+        self_, src_ = input._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SELECT_SCATTER(input, src, dim, index, axis=axis, out=out)
     if dim.__class__ is not int or index.__class__ is not int or axis is not MISSING:
         return _SELECT_SCATTER(input, src, dim, index, axis=axis, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(select_scatter, (input, src, dim, index), out)
     if out is not None:
         return write_out(select_scatter, (input, src, dim, index), out)
     result_ = kernels_shape.select_scatter(self_, src_, dim, index)
@@ -3663,7 +4037,6 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3679,7 +4052,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             fn.saved_src_device = src.device
             fn.saved_dim = dim
             fn.saved_index = index
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3719,7 +4092,13 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
 
     SliceScatterBackward0, from the entry slice_scatter of derivatives.yaml.
     """
-    self_, src_ = input._array, src._array
+    try:
+        self_, src_ = input._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(slice_scatter, (input, src, dim, start, end, step), out)
     if out is not None:
         return write_out(slice_scatter, (input, src, dim, start, end, step), out)
     result_ = kernels_shape.slice_scatter(self_, src_, dim, start, end, step)
@@ -3729,7 +4108,6 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3747,7 +4125,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             fn.saved_start = start
             fn.saved_end = end
             fn.saved_step = step
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3782,13 +4160,16 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     DiagonalScatterBackward0, from the entry diagonal_scatter of derivatives.yaml.
     """
     try:
-        self_, src_ = input._array, src._array
+        self_, src_ = input._operand, src._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAGONAL_SCATTER(input, src, offset, dim1, dim2, out=out)
     if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
         return _DIAGONAL_SCATTER(input, src, offset, dim1, dim2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diagonal_scatter, (input, src, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out)
     result_ = kernels_shape.diagonal_scatter(self_, src_, offset, dim1, dim2)
@@ -3798,7 +4179,6 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3815,7 +4195,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3858,7 +4238,13 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
 
     AsStridedScatterBackward0, from the entry as_strided_scatter of derivatives.yaml.
     """
-    self_, src_ = input._array, src._array
+    try:
+        self_, src_ = input._operand, src._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(as_strided_scatter, (input, src, size, stride, storage_offset), out)
     if out is not None:
         return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out)
     result_ = kernels_shape.as_strided_scatter(self_, src_, size, stride, storage_offset)
@@ -3868,7 +4254,6 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -3885,7 +4270,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
             fn.saved_size = size
             fn.saved_stride = stride
             fn.saved_storage_offset = storage_offset
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -3915,6 +4300,9 @@ def resize_(self, size, memory_format):
 
     Made of other operators by composite.shape.resize_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(resize_, (self, size, memory_format), None, composite_shape.resize_)
     return composite_shape.resize_(self, size, memory_format)
 
 
@@ -3923,6 +4311,9 @@ def resize_as_(input, the_template, memory_format):
 
     Made of other operators by composite.shape.as_resized_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(resize_as_, (input, the_template, memory_format), None, composite_shape.as_resized_)
     return composite_shape.as_resized_(input, the_template, memory_format)
 
 
@@ -3931,6 +4322,9 @@ def set_(self):
 
     Made of other operators by composite.shape.set_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(set_, (self,), None, composite_shape.set_)
     return composite_shape.set_(self)
 
 
@@ -3939,6 +4333,9 @@ def set__source_Storage(self, source):
 
     Made of other operators by composite.shape.set_storage_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(set__source_Storage, (self, source), None, composite_shape.set_storage_)
     return composite_shape.set_storage_(self, source)
 
 
@@ -3947,6 +4344,9 @@ def set__source_Storage_storage_offset(self, source, storage_offset, size, strid
 
     Made of other operators by composite.shape.set_storage_offset_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(set__source_Storage_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape.set_storage_offset_)
     return composite_shape.set_storage_offset_(self, source, storage_offset, size, stride)
 
 
@@ -3955,6 +4355,9 @@ def set__source_Tensor(self, source):
 
     Made of other operators by composite.shape.set_tensor_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(set__source_Tensor, (self, source), None, composite_shape.set_tensor_)
     return composite_shape.set_tensor_(self, source)
 
 
@@ -3963,6 +4366,9 @@ def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride
 
     Made of other operators by composite.shape.set_tensor_offset_, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(set__source_Tensor_storage_offset, (self, source, storage_offset, size, stride), None, composite_shape.set_tensor_offset_)
     return composite_shape.set_tensor_offset_(self, source, storage_offset, size, stride)
 
 
@@ -3976,7 +4382,13 @@ def cat(tensors, dim, *, out=None):
 
     CatBackward0, from the entry cat of derivatives.yaml.
     """
-    tensors_ = [t._array for t in tensors]
+    try:
+        tensors_ = [t._operand for t in tensors]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(cat, (tensors, dim), out)
     if out is not None:
         return write_out(cat, (tensors, dim), out)
     result_ = kernels_shape.cat(tensors_, dim)
@@ -3986,7 +4398,6 @@ def cat(tensors, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4000,7 +4411,7 @@ def cat(tensors, dim, *, out=None):
             fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4025,6 +4436,9 @@ def concat(tensors, dim, *, out=None):
 
     Made of other operators by composite.shape.concat, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(concat, (tensors, dim), out, composite_shape.concat)
     if out is not None:
         return write_out(concat, (tensors, dim), out)
     return composite_shape.concat(tensors, dim)
@@ -4035,6 +4449,9 @@ def concatenate(tensors, dim, *, out=None):
 
     Made of other operators by composite.shape.concat, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(concatenate, (tensors, dim), out, composite_shape.concat)
     if out is not None:
         return write_out(concatenate, (tensors, dim), out)
     return composite_shape.concat(tensors, dim)
@@ -4050,7 +4467,13 @@ def stack(tensors, dim, *, out=None):
 
     StackBackward0, from the entry stack of derivatives.yaml.
     """
-    tensors_ = [t._array for t in tensors]
+    try:
+        tensors_ = [t._operand for t in tensors]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        return intercept(stack, (tensors, dim), out)
     if out is not None:
         return write_out(stack, (tensors, dim), out)
     result_ = kernels_shape.stack(tensors_, dim)
@@ -4060,7 +4483,6 @@ def stack(tensors, dim, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4073,7 +4495,7 @@ def stack(tensors, dim, *, out=None):
             fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4103,7 +4525,13 @@ def block_diag(tensors, *, out=None):
 
     BlockDiagBackward0, from the entry block_diag of derivatives.yaml.
     """
-    tensors_ = [t._array for t in tensors]
+    try:
+        tensors_ = [t._operand for t in tensors]
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(block_diag, (tensors,), out)
     if out is not None:
         return write_out(block_diag, (tensors,), out)
     result_ = kernels_shape.block_diag(tensors_)
@@ -4113,7 +4541,6 @@ def block_diag(tensors, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4126,7 +4553,7 @@ def block_diag(tensors, *, out=None):
             fn.saved_tensors_args_sym_sizes = [t.shape for t in tensors]
             fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4151,6 +4578,9 @@ def hstack(tensors, *, out=None):
 
     Made of other operators by composite.shape.hstack, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(hstack, (tensors,), out, composite_shape.hstack)
     if out is not None:
         return write_out(hstack, (tensors,), out)
     return composite_shape.hstack(tensors)
@@ -4161,6 +4591,9 @@ def vstack(tensors, *, out=None):
 
     Made of other operators by composite.shape.vstack, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(vstack, (tensors,), out, composite_shape.vstack)
     if out is not None:
         return write_out(vstack, (tensors,), out)
     return composite_shape.vstack(tensors)
@@ -4171,6 +4604,9 @@ def dstack(tensors, *, out=None):
 
     Made of other operators by composite.shape.dstack, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(dstack, (tensors,), out, composite_shape.dstack)
     if out is not None:
         return write_out(dstack, (tensors,), out)
     return composite_shape.dstack(tensors)
@@ -4181,6 +4617,9 @@ def column_stack(tensors, *, out=None):
 
     Made of other operators by composite.shape.column_stack, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(column_stack, (tensors,), out, composite_shape.column_stack)
     if out is not None:
         return write_out(column_stack, (tensors,), out)
     return composite_shape.column_stack(tensors)
@@ -4191,6 +4630,9 @@ def row_stack(tensors, *, out=None):
 
     Made of other operators by composite.shape.vstack, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(row_stack, (tensors,), out, composite_shape.vstack)
     if out is not None:
         return write_out(row_stack, (tensors,), out)
     return composite_shape.vstack(tensors)
@@ -4201,6 +4643,9 @@ def atleast_1d(input):
 
     Made of other operators by composite.shape.atleast_1d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_1d, (input,), None, composite_shape.atleast_1d)
     return composite_shape.atleast_1d(input)
 
 
@@ -4209,6 +4654,9 @@ def atleast_1d_Sequence(tensors):
 
     Made of other operators by composite.shape.atleast_1d_sequence, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_1d_Sequence, (tensors,), None, composite_shape.atleast_1d_sequence)
     return composite_shape.atleast_1d_sequence(tensors)
 
 
@@ -4217,6 +4665,9 @@ def atleast_2d(input):
 
     Made of other operators by composite.shape.atleast_2d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_2d, (input,), None, composite_shape.atleast_2d)
     return composite_shape.atleast_2d(input)
 
 
@@ -4225,6 +4676,9 @@ def atleast_2d_Sequence(tensors):
 
     Made of other operators by composite.shape.atleast_2d_sequence, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_2d_Sequence, (tensors,), None, composite_shape.atleast_2d_sequence)
     return composite_shape.atleast_2d_sequence(tensors)
 
 
@@ -4233,6 +4687,9 @@ def atleast_3d(input):
 
     Made of other operators by composite.shape.atleast_3d, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_3d, (input,), None, composite_shape.atleast_3d)
     return composite_shape.atleast_3d(input)
 
 
@@ -4241,6 +4698,9 @@ def atleast_3d_Sequence(tensors):
 
     Made of other operators by composite.shape.atleast_3d_sequence, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(atleast_3d_Sequence, (tensors,), None, composite_shape.atleast_3d_sequence)
     return composite_shape.atleast_3d_sequence(tensors)
 
 
@@ -4254,7 +4714,13 @@ def repeat(self, repeats, *, out=None):
 
     RepeatBackward0, from the entry repeat of derivatives.yaml.
     """
-    self_ = self._array
+    try:
+        self_ = self._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(repeat, (self, repeats), out)
     if out is not None:
         return write_out(repeat, (self, repeats), out)
     result_ = kernels_shape.repeat(self_, repeats)
@@ -4264,7 +4730,6 @@ def repeat(self, repeats, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4276,7 +4741,7 @@ def repeat(self, repeats, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = self.shape
             fn.saved_repeats = repeats
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4300,6 +4765,9 @@ def tile(input, dims):
 
     Made of other operators by composite.shape.tile, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tile, (input, dims), None, composite_shape.tile)
     return composite_shape.tile(input, dims)
 
 
@@ -4308,7 +4776,13 @@ def repeat_interleave_Tensor(repeats, output_size):
 
     Its derivative is not implemented.
     """
-    repeats_ = repeats._array
+    try:
+        repeats_ = repeats._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(repeat_interleave_Tensor, (repeats, output_size))
     result_ = kernels_shape.repeat_interleave(repeats_, output_size)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4316,7 +4790,6 @@ def repeat_interleave_Tensor(repeats, output_size):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
     if flags & FORWARD_AD:
@@ -4331,6 +4804,9 @@ def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
 
     Made of other operators by composite.shape.repeat_interleave_tensor, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(repeat_interleave_self_Tensor, (input, repeats, dim, output_size), None, composite_shape.repeat_interleave_tensor)
     return composite_shape.repeat_interleave_tensor(input, repeats, dim, output_size)
 
 
@@ -4339,6 +4815,9 @@ def repeat_interleave_self_int(input, repeats, dim, output_size):
 
     Made of other operators by composite.shape.repeat_interleave_int, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(repeat_interleave_self_int, (input, repeats, dim, output_size), None, composite_shape.repeat_interleave_int)
     return composite_shape.repeat_interleave_int(input, repeats, dim, output_size)
 
 
@@ -4351,7 +4830,13 @@ def roll(input, shifts, dims, *, out=None):
 
     RollBackward0, from the entry roll of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(roll, (input, shifts, dims), out)
     if out is not None:
         return write_out(roll, (input, shifts, dims), out)
     result_ = kernels_shape.roll(self_, shifts, dims)
@@ -4361,7 +4846,6 @@ def roll(input, shifts, dims, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4373,7 +4857,7 @@ def roll(input, shifts, dims, *, out=None):
             fn.hooks = None
             fn.saved_shifts = shifts
             fn.saved_dims = dims
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4401,7 +4885,13 @@ def flip(input, dims, *, out=None):
 
     FlipBackward0, from the entry flip of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(flip, (input, dims), out)
     if out is not None:
         return write_out(flip, (input, dims), out)
     result_ = kernels_shape.flip(self_, dims)
@@ -4411,7 +4901,6 @@ def flip(input, dims, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4422,7 +4911,7 @@ def flip(input, dims, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dims = dims
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4447,18 +4936,21 @@ def fliplr(input):
     Made of other operators by composite.shape.fliplr, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLIPLR(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fliplr, (input,), None, composite_shape.fliplr)
     return composite_shape.fliplr(input)
 
 
 _FLIPLR = GuardedOverload("fliplr", ((
     'fliplr(Tensor self)',
     fliplr,
-),))
+),), composite_shape.fliplr)
 
 
 def flipud(input):
@@ -4467,18 +4959,21 @@ def flipud(input):
     Made of other operators by composite.shape.flipud, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _FLIPUD(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(flipud, (input,), None, composite_shape.flipud)
     return composite_shape.flipud(input)
 
 
 _FLIPUD = GuardedOverload("flipud", ((
     'flipud(Tensor self)',
     flipud,
-),))
+),), composite_shape.flipud)
 
 
 def rot90(input, k, dims, *, out=None):
@@ -4490,7 +4985,13 @@ def rot90(input, k, dims, *, out=None):
 
     Rot90Backward0, from the entry rot90 of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(rot90, (input, k, dims), out)
     if out is not None:
         return write_out(rot90, (input, k, dims), out)
     result_ = kernels_shape.rot90(self_, k, dims)
@@ -4500,7 +5001,6 @@ def rot90(input, k, dims, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4512,7 +5012,7 @@ def rot90(input, k, dims, *, out=None):
             fn.hooks = None
             fn.saved_k = k
             fn.saved_dims = dims
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4541,13 +5041,16 @@ def tril(input, diagonal=0, *, out=None):
     TrilBackward0, from the entry tril of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRIL(input, diagonal, out=out)
     if diagonal.__class__ is not int:
         return _TRIL(input, diagonal, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tril, (input, diagonal), out)
     if out is not None:
         return write_out(tril, (input, diagonal), out)
     result_ = kernels_shape.tril(self_, diagonal)
@@ -4557,7 +5060,6 @@ def tril(input, diagonal=0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4568,7 +5070,7 @@ def tril(input, diagonal=0, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_diagonal = diagonal
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4599,7 +5101,7 @@ def tril_(input, diagonal=0):
     tril, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -4607,6 +5109,8 @@ def tril_(input, diagonal=0):
     if diagonal.__class__ is not int:
         return _TRIL_(input, diagonal)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(tril_, (input, diagonal))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4619,7 +5123,7 @@ def tril_(input, diagonal=0):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_diagonal = diagonal
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4655,13 +5159,16 @@ def triu(input, diagonal=0, *, out=None):
     TriuBackward0, from the entry triu of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _TRIU(input, diagonal, out=out)
     if diagonal.__class__ is not int:
         return _TRIU(input, diagonal, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(triu, (input, diagonal), out)
     if out is not None:
         return write_out(triu, (input, diagonal), out)
     result_ = kernels_shape.triu(self_, diagonal)
@@ -4671,7 +5178,6 @@ def triu(input, diagonal=0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4682,7 +5188,7 @@ def triu(input, diagonal=0, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_diagonal = diagonal
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4713,7 +5219,7 @@ def triu_(input, diagonal=0):
     triu, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
@@ -4721,6 +5227,8 @@ def triu_(input, diagonal=0):
     if diagonal.__class__ is not int:
         return _TRIU_(input, diagonal)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(triu_, (input, diagonal))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -4733,7 +5241,7 @@ def triu_(input, diagonal=0):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_diagonal = diagonal
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4765,13 +5273,16 @@ def diag(input, diagonal=0, *, out=None):
     Made of other operators by composite.shape.diag, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAG(input, diagonal, out=out)
     if diagonal.__class__ is not int:
         return _DIAG(input, diagonal, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diag, (input, diagonal), out, composite_shape.diag)
     if out is not None:
         return write_out(diag, (input, diagonal), out)
     return composite_shape.diag(input, diagonal)
@@ -4780,7 +5291,7 @@ def diag(input, diagonal=0, *, out=None):
 _DIAG = GuardedOverload("diag", ((
     'diag(Tensor self, int diagonal=0, *, Tensor? out=None)',
     diag,
-),))
+),), composite_shape.diag)
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
@@ -4793,13 +5304,16 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     DiagEmbedBackward0, from the entry diag_embed of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAG_EMBED(input, offset, dim1, dim2, out=out)
     if offset.__class__ is not int or dim1.__class__ is not int or dim2.__class__ is not int:
         return _DIAG_EMBED(input, offset, dim1, dim2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diag_embed, (input, offset, dim1, dim2), out)
     if out is not None:
         return write_out(diag_embed, (input, offset, dim1, dim2), out)
     result_ = kernels_shape.diag_embed(self_, offset, dim1, dim2)
@@ -4809,7 +5323,6 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4822,7 +5335,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4853,20 +5366,23 @@ def diagflat(input, offset=0):
     Made of other operators by composite.shape.diagflat, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _DIAGFLAT(input, offset)
     if offset.__class__ is not int:
         return _DIAGFLAT(input, offset)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(diagflat, (input, offset), None, composite_shape.diagflat)
     return composite_shape.diagflat(input, offset)
 
 
 _DIAGFLAT = GuardedOverload("diagflat", ((
     'diagflat(Tensor self, int offset=0)',
     diagflat,
-),))
+),), composite_shape.diagflat)
 
 
 def meshgrid(tensors):
@@ -4874,6 +5390,9 @@ def meshgrid(tensors):
 
     Made of other operators by composite.shape.meshgrid, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(meshgrid, (tensors,), None, composite_shape.meshgrid)
     return composite_shape.meshgrid(tensors)
 
 
@@ -4882,6 +5401,9 @@ def meshgrid_indexing(tensors, indexing):
 
     Made of other operators by composite.shape.meshgrid_indexing, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(meshgrid_indexing, (tensors, indexing), None, composite_shape.meshgrid_indexing)
     return composite_shape.meshgrid_indexing(tensors, indexing)
 
 
@@ -4890,6 +5412,9 @@ def cartesian_prod(tensors):
 
     Made of other operators by composite.shape.cartesian_prod, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cartesian_prod, (tensors,), None, composite_shape.cartesian_prod)
     return composite_shape.cartesian_prod(tensors)
 
 
@@ -4899,20 +5424,23 @@ def combinations(input, r=2, with_replacement=False):
     Made of other operators by composite.shape.combinations, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _COMBINATIONS(input, r, with_replacement)
     if r.__class__ is not int or with_replacement.__class__ is not bool:
         return _COMBINATIONS(input, r, with_replacement)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(combinations, (input, r, with_replacement), None, composite_shape.combinations)
     return composite_shape.combinations(input, r, with_replacement)
 
 
 _COMBINATIONS = GuardedOverload("combinations", ((
     'combinations(Tensor self, int r=2, bool with_replacement=False)',
     combinations,
-),))
+),), composite_shape.combinations)
 
 
 def constant_pad_nd(input, pad, value, *, out=None):
@@ -4924,7 +5452,13 @@ def constant_pad_nd(input, pad, value, *, out=None):
 
     ConstantPadNdBackward0, from the entry constant_pad_nd of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(constant_pad_nd, (input, pad, value), out)
     if out is not None:
         return write_out(constant_pad_nd, (input, pad, value), out)
     result_ = kernels_shape.constant_pad_nd(self_, pad, value)
@@ -4934,7 +5468,6 @@ def constant_pad_nd(input, pad, value, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -4945,7 +5478,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_pad = pad
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -4974,13 +5507,16 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     PixelShuffleBackward0, from the entry pixel_shuffle of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _PIXEL_SHUFFLE(input, upscale_factor, out=out)
     if upscale_factor.__class__ is not int:
         return _PIXEL_SHUFFLE(input, upscale_factor, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(pixel_shuffle, (input, upscale_factor), out)
     if out is not None:
         return write_out(pixel_shuffle, (input, upscale_factor), out)
     result_ = kernels_shape.pixel_shuffle(self_, upscale_factor)
@@ -4990,7 +5526,6 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5001,7 +5536,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_upscale_factor = upscale_factor
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5036,13 +5571,16 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     PixelUnshuffleBackward0, from the entry pixel_unshuffle of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _PIXEL_UNSHUFFLE(input, downscale_factor, out=out)
     if downscale_factor.__class__ is not int:
         return _PIXEL_UNSHUFFLE(input, downscale_factor, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(pixel_unshuffle, (input, downscale_factor), out)
     if out is not None:
         return write_out(pixel_unshuffle, (input, downscale_factor), out)
     result_ = kernels_shape.pixel_unshuffle(self_, downscale_factor)
@@ -5052,7 +5590,6 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5063,7 +5600,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_downscale_factor = downscale_factor
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -5098,13 +5635,16 @@ def channel_shuffle(input, groups, *, out=None):
     ChannelShuffleBackward0, from the entry channel_shuffle of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _CHANNEL_SHUFFLE(input, groups, out=out)
     if groups.__class__ is not int:
         return _CHANNEL_SHUFFLE(input, groups, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(channel_shuffle, (input, groups), out)
     if out is not None:
         return write_out(channel_shuffle, (input, groups), out)
     result_ = kernels_shape.channel_shuffle(self_, groups)
@@ -5114,7 +5654,6 @@ def channel_shuffle(input, groups, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -5125,7 +5664,7 @@ def channel_shuffle(input, groups, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_groups = groups
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)

@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -40,6 +41,7 @@ from gradloom.generated.functions.sorting import (
     UniqueDimConsecutiveBackward0,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 sort_result = result_class("sort", ("values", "indices", ))
@@ -55,13 +57,18 @@ def sort(input, dim, descending, *, out=None):
 
     SortBackward0, from the entry sort of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sort, (input, dim, descending), out)
     if out is not None:
         return write_out(sort, (input, dim, descending), out)
     values_, indices_ = kernels_sorting.sort(self_, dim, descending)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return sort_result((values, indices))
     if not flags & GRAD_OFF:
@@ -73,7 +80,7 @@ def sort(input, dim, descending, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -102,13 +109,18 @@ def sort_stable(input, stable, dim, descending, *, out=None):
 
     SortBackward1, from the entry sort.stable of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sort_stable, (input, stable, dim, descending), out)
     if out is not None:
         return write_out(sort_stable, (input, stable, dim, descending), out)
     values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return sort_result((values, indices))
     if not flags & GRAD_OFF:
@@ -120,7 +132,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -145,6 +157,9 @@ def argsort(input, dim, descending):
 
     Made of other operators by composite.sorting.argsort.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(argsort, (input, dim, descending), None, composite_sorting.argsort)
     return composite_sorting.argsort(input, dim, descending)
 
 
@@ -153,6 +168,9 @@ def argsort_stable(input, stable, dim, descending, *, out=None):
 
     Made of other operators by composite.sorting.argsort_stable.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(argsort_stable, (input, stable, dim, descending), out, composite_sorting.argsort_stable)
     if out is not None:
         return write_out(argsort_stable, (input, stable, dim, descending), out)
     return composite_sorting.argsort_stable(input, stable, dim, descending)
@@ -164,11 +182,14 @@ def msort(input, *, out=None):
     Made of other operators by composite.sorting.msort, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _MSORT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(msort, (input,), out, composite_sorting.msort)
     if out is not None:
         return write_out(msort, (input,), out)
     return composite_sorting.msort(input)
@@ -177,7 +198,7 @@ def msort(input, *, out=None):
 _MSORT = GuardedOverload("msort", ((
     'msort(Tensor self, *, Tensor? out=None)',
     msort,
-),))
+),), composite_sorting.msort)
 
 
 def topk(input, k, dim, largest, sorted, *, out=None):
@@ -189,13 +210,18 @@ def topk(input, k, dim, largest, sorted, *, out=None):
 
     TopkBackward0, from the entry topk of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(topk, (input, k, dim, largest, sorted), out)
     if out is not None:
         return write_out(topk, (input, k, dim, largest, sorted), out)
     values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return topk_result((values, indices))
     if not flags & GRAD_OFF:
@@ -207,7 +233,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             fn.hooks = None
             fn.saved_self_sym_sizes = input.shape
             fn.saved_dim = dim
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
@@ -236,17 +262,19 @@ def _unique(input, sorted=True, return_inverse=False):
     UniqueBackward0, from the entry _unique of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __UNIQUE(input, sorted, return_inverse)
     if sorted.__class__ is not bool or return_inverse.__class__ is not bool:
         return __UNIQUE(input, sorted, return_inverse)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_unique, (input, sorted, return_inverse))
     result0_, result1_ = kernels_sorting.unique(self_, sorted, return_inverse)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1)
     if not flags & GRAD_OFF:
@@ -256,7 +284,7 @@ def _unique(input, sorted=True, return_inverse=False):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -282,18 +310,20 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
     Unique2Backward0, from the entry _unique2 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return __UNIQUE2(input, sorted, return_inverse, return_counts)
     if sorted.__class__ is not bool or return_inverse.__class__ is not bool or return_counts.__class__ is not bool:
         return __UNIQUE2(input, sorted, return_inverse, return_counts)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_unique2, (input, sorted, return_inverse, return_counts))
     result0_, result1_, result2_ = kernels_sorting.unique2(self_, sorted, return_inverse, return_counts)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -303,7 +333,7 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -329,18 +359,20 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
     UniqueDimBackward0, from the entry unique_dim of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNIQUE_DIM(input, dim, sorted, return_inverse, return_counts, axis=axis)
     if dim.__class__ is not int or sorted.__class__ is not bool or return_inverse.__class__ is not bool or return_counts.__class__ is not bool or axis is not MISSING:
         return _UNIQUE_DIM(input, dim, sorted, return_inverse, return_counts, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unique_dim, (input, dim, sorted, return_inverse, return_counts))
     result0_, result1_, result2_ = kernels_sorting.unique_dim(self_, dim, sorted, return_inverse, return_counts)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -350,7 +382,7 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -375,12 +407,17 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
 
     UniqueConsecutiveBackward0, from the entry unique_consecutive of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(unique_consecutive, (input, return_inverse, return_counts, dim))
     result0_, result1_, result2_ = kernels_sorting.unique_consecutive(self_, return_inverse, return_counts, dim)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -390,7 +427,7 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
@@ -410,18 +447,20 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
     UniqueDimConsecutiveBackward0, from the entry unique_dim_consecutive of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _UNIQUE_DIM_CONSECUTIVE(input, dim, return_inverse, return_counts, axis=axis)
     if dim.__class__ is not int or return_inverse.__class__ is not bool or return_counts.__class__ is not bool or axis is not MISSING:
         return _UNIQUE_DIM_CONSECUTIVE(input, dim, return_inverse, return_counts, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unique_dim_consecutive, (input, dim, return_inverse, return_counts))
     result0_, result1_, result2_ = kernels_sorting.unique_dim_consecutive(self_, dim, return_inverse, return_counts)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
     result2 = None if result2_ is None else ops.wrap(result2_)
-    flags = state.flags
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
@@ -431,7 +470,7 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)

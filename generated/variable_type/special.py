@@ -17,7 +17,8 @@ from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.device import check_device, check_layout
-from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
+from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
+from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
 from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
@@ -48,6 +49,7 @@ from gradloom.generated.functions.special import (
     SpecialZetaBackward2,
 )
 
+
 new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
@@ -62,11 +64,14 @@ def i0(input, *, out=None):
     I0Backward0, from the entry i0 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _I0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(i0, (input,), out)
     if out is not None:
         return write_out(i0, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -81,7 +86,6 @@ def i0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -92,7 +96,7 @@ def i0(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -124,12 +128,14 @@ def i0_(input):
     i0, written into self; see there for the derivative.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _I0_(input)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(i0_, (input,))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -142,7 +148,7 @@ def i0_(input):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -188,11 +194,14 @@ def special_i0e(input, *, out=None):
     SpecialI0EBackward0, from the entry special_i0e of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_I0E(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_i0e, (input,), out)
     if out is not None:
         return write_out(special_i0e, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -207,7 +216,6 @@ def special_i0e(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -218,7 +226,7 @@ def special_i0e(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -256,11 +264,14 @@ def special_i1(input, *, out=None):
     SpecialI1Backward0, from the entry special_i1 of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_I1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_i1, (input,), out)
     if out is not None:
         return write_out(special_i1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -275,7 +286,6 @@ def special_i1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -286,7 +296,7 @@ def special_i1(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -324,11 +334,14 @@ def special_i1e(input, *, out=None):
     SpecialI1EBackward0, from the entry special_i1e of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_I1E(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_i1e, (input,), out)
     if out is not None:
         return write_out(special_i1e, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -343,7 +356,6 @@ def special_i1e(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -354,7 +366,7 @@ def special_i1e(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -393,11 +405,14 @@ def igamma(input, other, *, out=None):
     IgammaBackward0, from the entry igamma of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IGAMMA(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(igamma, (input, other), out)
     if out is not None:
         return write_out(igamma, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -412,7 +427,6 @@ def igamma(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -426,7 +440,7 @@ def igamma(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -464,12 +478,14 @@ def igamma_(input, other):
     igamma, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IGAMMA_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(igamma_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -485,7 +501,7 @@ def igamma_(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -539,11 +555,14 @@ def igammac(input, other, *, out=None):
     IgammacBackward0, from the entry igammac of derivatives.yaml.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IGAMMAC(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(igammac, (input, other), out)
     if out is not None:
         return write_out(igammac, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -558,7 +577,6 @@ def igammac(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -572,7 +590,7 @@ def igammac(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -610,12 +628,14 @@ def igammac_(input, other):
     igammac, written into self; see there for the derivative.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _IGAMMAC_(input, other)
     flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(igammac_, (input, other))
     records = False
     if not flags & GRAD_OFF:
         if input._edge is None:
@@ -631,7 +651,7 @@ def igammac_(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_other else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-        if flags & ANOMALY:
+        if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -683,11 +703,14 @@ def special_entr(input, *, out=None):
     SpecialEntrBackward0, from the entry special_entr of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ENTR(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_entr, (input,), out)
     if out is not None:
         return write_out(special_entr, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -702,7 +725,6 @@ def special_entr(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -713,7 +735,7 @@ def special_entr(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -749,11 +771,14 @@ def special_erfcx(input, *, out=None):
     SpecialErfcxBackward0, from the entry special_erfcx of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ERFCX(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_erfcx, (input,), out)
     if out is not None:
         return write_out(special_erfcx, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -768,7 +793,6 @@ def special_erfcx(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -779,7 +803,7 @@ def special_erfcx(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -816,11 +840,14 @@ def special_ndtri(input, *, out=None):
     SpecialNdtriBackward0, from the entry special_ndtri of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_NDTRI(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_ndtri, (input,), out)
     if out is not None:
         return write_out(special_ndtri, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -835,7 +862,6 @@ def special_ndtri(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -845,7 +871,7 @@ def special_ndtri(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -881,11 +907,14 @@ def special_log_ndtr(input, *, out=None):
     SpecialLogNdtrBackward0, from the entry special_log_ndtr of derivatives.yaml.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_LOG_NDTR(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_log_ndtr, (input,), out)
     if out is not None:
         return write_out(special_log_ndtr, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -900,7 +929,6 @@ def special_log_ndtr(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -911,7 +939,7 @@ def special_log_ndtr(input, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -944,11 +972,14 @@ def special_ndtr(input, *, out=None):
     Made of other operators by composite.special.ndtr, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_NDTR(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_ndtr, (input,), out, composite_special.ndtr)
     if out is not None:
         return write_out(special_ndtr, (input,), out)
     return composite_special.ndtr(input)
@@ -957,7 +988,7 @@ def special_ndtr(input, *, out=None):
 _SPECIAL_NDTR = GuardedOverload("special_ndtr", ((
     'special_ndtr(Tensor self, *, Tensor? out=None)',
     special_ndtr,
-),))
+),), composite_special.ndtr)
 
 
 def special_xlog1py(input, other, *, out=None):
@@ -970,7 +1001,13 @@ def special_xlog1py(input, other, *, out=None):
 
     SpecialXlog1PyBackward0, from the entry special_xlog1py of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlog1py, (input, other), out)
     if out is not None:
         return write_out(special_xlog1py, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -985,7 +1022,6 @@ def special_xlog1py(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -998,7 +1034,7 @@ def special_xlog1py(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1033,7 +1069,13 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
 
     SpecialXlog1PyBackward1, from the entry special_xlog1py.self_scalar of derivatives.yaml.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlog1py_self_scalar, (input, other), out)
     if out is not None:
         return write_out(special_xlog1py_self_scalar, (input, other), out)
     if other_.dtype.kind not in 'fcV':
@@ -1048,7 +1090,6 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1060,7 +1101,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1089,7 +1130,13 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
 
     SpecialXlog1PyBackward2, from the entry special_xlog1py.other_scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlog1py_other_scalar, (input, other), out)
     if out is not None:
         return write_out(special_xlog1py_other_scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV':
@@ -1104,7 +1151,6 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1116,7 +1162,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_other = other
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1147,7 +1193,13 @@ def special_zeta(input, other, *, out=None):
 
     SpecialZetaBackward0, from the entry special_zeta of derivatives.yaml.
     """
-    self_, other_ = input._array, other._array
+    try:
+        self_, other_ = input._operand, other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_zeta, (input, other), out)
     if out is not None:
         return write_out(special_zeta, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -1162,7 +1214,6 @@ def special_zeta(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1176,7 +1227,7 @@ def special_zeta(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_other else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_other else None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1211,7 +1262,13 @@ def special_zeta_self_scalar(input, other, *, out=None):
 
     SpecialZetaBackward1, from the entry special_zeta.self_scalar of derivatives.yaml.
     """
-    other_ = other._array
+    try:
+        other_ = other._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_zeta_self_scalar, (input, other), out)
     if out is not None:
         return write_out(special_zeta_self_scalar, (input, other), out)
     if other_.dtype.kind not in 'fcV':
@@ -1226,7 +1283,6 @@ def special_zeta_self_scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1238,7 +1294,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = input
             fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1266,7 +1322,13 @@ def special_zeta_other_scalar(input, other, *, out=None):
 
     SpecialZetaBackward2, from the entry special_zeta.other_scalar of derivatives.yaml.
     """
-    self_ = input._array
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_zeta_other_scalar, (input, other), out)
     if out is not None:
         return write_out(special_zeta_other_scalar, (input, other), out)
     if self_.dtype.kind not in 'fcV':
@@ -1281,7 +1343,6 @@ def special_zeta_other_scalar(input, other, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
@@ -1291,7 +1352,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            if flags & ANOMALY:
+            if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
@@ -1308,11 +1369,14 @@ def special_bessel_j0(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_BESSEL_J0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_bessel_j0, (input,), out)
     if out is not None:
         return write_out(special_bessel_j0, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1327,7 +1391,6 @@ def special_bessel_j0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_j0", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1349,11 +1412,14 @@ def special_bessel_j1(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_BESSEL_J1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_bessel_j1, (input,), out)
     if out is not None:
         return write_out(special_bessel_j1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1368,7 +1434,6 @@ def special_bessel_j1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_j1", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1390,11 +1455,14 @@ def special_bessel_y0(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_BESSEL_Y0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_bessel_y0, (input,), out)
     if out is not None:
         return write_out(special_bessel_y0, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1409,7 +1477,6 @@ def special_bessel_y0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_y0", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1431,11 +1498,14 @@ def special_bessel_y1(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_BESSEL_Y1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_bessel_y1, (input,), out)
     if out is not None:
         return write_out(special_bessel_y1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1450,7 +1520,6 @@ def special_bessel_y1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_bessel_y1", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1472,11 +1541,14 @@ def special_modified_bessel_k0(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_MODIFIED_BESSEL_K0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_modified_bessel_k0, (input,), out)
     if out is not None:
         return write_out(special_modified_bessel_k0, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1491,7 +1563,6 @@ def special_modified_bessel_k0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_k0", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1513,11 +1584,14 @@ def special_modified_bessel_k1(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_MODIFIED_BESSEL_K1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_modified_bessel_k1, (input,), out)
     if out is not None:
         return write_out(special_modified_bessel_k1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1532,7 +1606,6 @@ def special_modified_bessel_k1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_k1", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1554,11 +1627,14 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        x_ = x._array
+        x_ = x._operand
     except AttributeError:
         x_ = None
     if x_ is None:
         return _SPECIAL_SCALED_MODIFIED_BESSEL_K0(x, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_scaled_modified_bessel_k0, (x,), out)
     if out is not None:
         return write_out(special_scaled_modified_bessel_k0, (x,), out)
     if x_.dtype.kind not in 'fcV':
@@ -1573,7 +1649,6 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_scaled_modified_bessel_k0", (x,), (result,))
     if flags & FORWARD_AD:
@@ -1595,11 +1670,14 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        x_ = x._array
+        x_ = x._operand
     except AttributeError:
         x_ = None
     if x_ is None:
         return _SPECIAL_SCALED_MODIFIED_BESSEL_K1(x, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_scaled_modified_bessel_k1, (x,), out)
     if out is not None:
         return write_out(special_scaled_modified_bessel_k1, (x,), out)
     if x_.dtype.kind not in 'fcV':
@@ -1614,7 +1692,6 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_scaled_modified_bessel_k1", (x,), (result,))
     if flags & FORWARD_AD:
@@ -1636,11 +1713,14 @@ def special_airy_ai(x, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        x_ = x._array
+        x_ = x._operand
     except AttributeError:
         x_ = None
     if x_ is None:
         return _SPECIAL_AIRY_AI(x, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_airy_ai, (x,), out)
     if out is not None:
         return write_out(special_airy_ai, (x,), out)
     if x_.dtype.kind not in 'fcV':
@@ -1655,7 +1735,6 @@ def special_airy_ai(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_airy_ai", (x,), (result,))
     if flags & FORWARD_AD:
@@ -1677,11 +1756,14 @@ def special_spherical_bessel_j0(x, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        x_ = x._array
+        x_ = x._operand
     except AttributeError:
         x_ = None
     if x_ is None:
         return _SPECIAL_SPHERICAL_BESSEL_J0(x, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_spherical_bessel_j0, (x,), out)
     if out is not None:
         return write_out(special_spherical_bessel_j0, (x,), out)
     if x_.dtype.kind not in 'fcV':
@@ -1696,7 +1778,6 @@ def special_spherical_bessel_j0(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_spherical_bessel_j0", (x,), (result,))
     if flags & FORWARD_AD:
@@ -1718,11 +1799,14 @@ def special_modified_bessel_i0(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_MODIFIED_BESSEL_I0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_modified_bessel_i0, (input,), out)
     if out is not None:
         return write_out(special_modified_bessel_i0, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1737,7 +1821,6 @@ def special_modified_bessel_i0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_i0", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1759,11 +1842,14 @@ def special_modified_bessel_i1(input, *, out=None):
     Its derivative is not implemented.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_MODIFIED_BESSEL_I1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_modified_bessel_i1, (input,), out)
     if out is not None:
         return write_out(special_modified_bessel_i1, (input,), out)
     if self_.dtype.kind not in 'fcV':
@@ -1778,7 +1864,6 @@ def special_modified_bessel_i1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_modified_bessel_i1", (input,), (result,))
     if flags & FORWARD_AD:
@@ -1799,7 +1884,13 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_t, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_t, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -1814,7 +1905,6 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_t", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -1831,7 +1921,13 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_t_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -1846,7 +1942,6 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_t.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -1861,7 +1956,13 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_u, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_u, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -1876,7 +1977,6 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_u", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -1893,7 +1993,13 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_u_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -1908,7 +2014,6 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_u.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -1923,7 +2028,13 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_v, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_v, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -1938,7 +2049,6 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_v", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -1955,7 +2065,13 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_v_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -1970,7 +2086,6 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_v.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -1985,7 +2100,13 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_w, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_w, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2000,7 +2121,6 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_w", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2017,7 +2137,13 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_chebyshev_polynomial_w_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2032,7 +2158,6 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_chebyshev_polynomial_w.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2047,7 +2172,13 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_t, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_t, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2062,7 +2193,6 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_t", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2079,7 +2209,13 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_t_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2094,7 +2230,6 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_t.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2109,7 +2244,13 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_u, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_u, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2124,7 +2265,6 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_u", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2141,7 +2281,13 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_u_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2156,7 +2302,6 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_u.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2171,7 +2316,13 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_v, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_v, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2186,7 +2337,6 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_v", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2203,7 +2353,13 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_v_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2218,7 +2374,6 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_v.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2233,7 +2388,13 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_w, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_w, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2248,7 +2409,6 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_w", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2265,7 +2425,13 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_shifted_chebyshev_polynomial_w_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2280,7 +2446,6 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_shifted_chebyshev_polynomial_w.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2295,7 +2460,13 @@ def special_hermite_polynomial_h(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_hermite_polynomial_h, (x, n), out)
     if out is not None:
         return write_out(special_hermite_polynomial_h, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2310,7 +2481,6 @@ def special_hermite_polynomial_h(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_h", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2327,7 +2497,13 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_hermite_polynomial_h_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_hermite_polynomial_h_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2342,7 +2518,6 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_h.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2357,7 +2532,13 @@ def special_hermite_polynomial_he(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_hermite_polynomial_he, (x, n), out)
     if out is not None:
         return write_out(special_hermite_polynomial_he, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2372,7 +2553,6 @@ def special_hermite_polynomial_he(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_he", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2389,7 +2569,13 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_hermite_polynomial_he_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_hermite_polynomial_he_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2404,7 +2590,6 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_hermite_polynomial_he.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2419,7 +2604,13 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_laguerre_polynomial_l, (x, n), out)
     if out is not None:
         return write_out(special_laguerre_polynomial_l, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2434,7 +2625,6 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_laguerre_polynomial_l", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2451,7 +2641,13 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_laguerre_polynomial_l_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_laguerre_polynomial_l_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2466,7 +2662,6 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_laguerre_polynomial_l.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2481,7 +2676,13 @@ def special_legendre_polynomial_p(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    x_, n_ = x._array, n._array
+    try:
+        x_, n_ = x._operand, n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_legendre_polynomial_p, (x, n), out)
     if out is not None:
         return write_out(special_legendre_polynomial_p, (x, n), out)
     if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
@@ -2496,7 +2697,6 @@ def special_legendre_polynomial_p(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_legendre_polynomial_p", (x, n,), (result,))
     if flags & FORWARD_AD:
@@ -2513,7 +2713,13 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
 
     Its derivative is not implemented.
     """
-    n_ = n._array
+    try:
+        n_ = n._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(special_legendre_polynomial_p_x_scalar, (x, n), out)
     if out is not None:
         return write_out(special_legendre_polynomial_p_x_scalar, (x, n), out)
     if n_.dtype.kind not in 'fcV':
@@ -2528,7 +2734,6 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    flags = state.flags
     if not flags & GRAD_OFF:
         not_implemented_history("special_legendre_polynomial_p.x_scalar", (n,), (result,))
     if flags & FORWARD_AD:
@@ -2544,11 +2749,14 @@ def special_i0(input, *, out=None):
     Made of other operators by composite.special.i0, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_I0(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_i0, (input,), out, composite_special.i0)
     if out is not None:
         return write_out(special_i0, (input,), out)
     return composite_special.i0(input)
@@ -2557,7 +2765,7 @@ def special_i0(input, *, out=None):
 _SPECIAL_I0 = GuardedOverload("special_i0", ((
     'special_i0(Tensor self, *, Tensor? out=None)',
     special_i0,
-),))
+),), composite_special.i0)
 
 
 def special_gammainc(input, other, *, out=None):
@@ -2566,11 +2774,14 @@ def special_gammainc(input, other, *, out=None):
     Made of other operators by composite.special.gammainc, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_GAMMAINC(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_gammainc, (input, other), out, composite_special.gammainc)
     if out is not None:
         return write_out(special_gammainc, (input, other), out)
     return composite_special.gammainc(input, other)
@@ -2579,7 +2790,7 @@ def special_gammainc(input, other, *, out=None):
 _SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
     'special_gammainc(Tensor self, Tensor other, *, Tensor? out=None)',
     special_gammainc,
-),))
+),), composite_special.gammainc)
 
 
 def special_gammaincc(input, other, *, out=None):
@@ -2588,11 +2799,14 @@ def special_gammaincc(input, other, *, out=None):
     Made of other operators by composite.special.gammaincc, and differentiable through them.
     """
     try:
-        self_, other_ = input._array, other._array
+        self_, other_ = input._operand, other._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_GAMMAINCC(input, other, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_gammaincc, (input, other), out, composite_special.gammaincc)
     if out is not None:
         return write_out(special_gammaincc, (input, other), out)
     return composite_special.gammaincc(input, other)
@@ -2601,7 +2815,7 @@ def special_gammaincc(input, other, *, out=None):
 _SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
     'special_gammaincc(Tensor self, Tensor other, *, Tensor? out=None)',
     special_gammaincc,
-),))
+),), composite_special.gammaincc)
 
 
 def special_exp2(input, *, out=None):
@@ -2610,11 +2824,14 @@ def special_exp2(input, *, out=None):
     Made of other operators by composite.special.exp2, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_EXP2(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_exp2, (input,), out, composite_special.exp2)
     if out is not None:
         return write_out(special_exp2, (input,), out)
     return composite_special.exp2(input)
@@ -2623,7 +2840,7 @@ def special_exp2(input, *, out=None):
 _SPECIAL_EXP2 = GuardedOverload("special_exp2", ((
     'special_exp2(Tensor self, *, Tensor? out=None)',
     special_exp2,
-),))
+),), composite_special.exp2)
 
 
 def special_expm1(input, *, out=None):
@@ -2632,11 +2849,14 @@ def special_expm1(input, *, out=None):
     Made of other operators by composite.special.expm1, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_EXPM1(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_expm1, (input,), out, composite_special.expm1)
     if out is not None:
         return write_out(special_expm1, (input,), out)
     return composite_special.expm1(input)
@@ -2645,7 +2865,7 @@ def special_expm1(input, *, out=None):
 _SPECIAL_EXPM1 = GuardedOverload("special_expm1", ((
     'special_expm1(Tensor self, *, Tensor? out=None)',
     special_expm1,
-),))
+),), composite_special.expm1)
 
 
 def special_log1p(input, *, out=None):
@@ -2654,11 +2874,14 @@ def special_log1p(input, *, out=None):
     Made of other operators by composite.special.log1p, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_LOG1P(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_log1p, (input,), out, composite_special.log1p)
     if out is not None:
         return write_out(special_log1p, (input,), out)
     return composite_special.log1p(input)
@@ -2667,7 +2890,7 @@ def special_log1p(input, *, out=None):
 _SPECIAL_LOG1P = GuardedOverload("special_log1p", ((
     'special_log1p(Tensor self, *, Tensor? out=None)',
     special_log1p,
-),))
+),), composite_special.log1p)
 
 
 def special_erf(input, *, out=None):
@@ -2676,11 +2899,14 @@ def special_erf(input, *, out=None):
     Made of other operators by composite.special.erf, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ERF(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_erf, (input,), out, composite_special.erf)
     if out is not None:
         return write_out(special_erf, (input,), out)
     return composite_special.erf(input)
@@ -2689,7 +2915,7 @@ def special_erf(input, *, out=None):
 _SPECIAL_ERF = GuardedOverload("special_erf", ((
     'special_erf(Tensor self, *, Tensor? out=None)',
     special_erf,
-),))
+),), composite_special.erf)
 
 
 def special_erfc(input, *, out=None):
@@ -2698,11 +2924,14 @@ def special_erfc(input, *, out=None):
     Made of other operators by composite.special.erfc, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ERFC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_erfc, (input,), out, composite_special.erfc)
     if out is not None:
         return write_out(special_erfc, (input,), out)
     return composite_special.erfc(input)
@@ -2711,7 +2940,7 @@ def special_erfc(input, *, out=None):
 _SPECIAL_ERFC = GuardedOverload("special_erfc", ((
     'special_erfc(Tensor self, *, Tensor? out=None)',
     special_erfc,
-),))
+),), composite_special.erfc)
 
 
 def special_erfinv(input, *, out=None):
@@ -2720,11 +2949,14 @@ def special_erfinv(input, *, out=None):
     Made of other operators by composite.special.erfinv, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ERFINV(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_erfinv, (input,), out, composite_special.erfinv)
     if out is not None:
         return write_out(special_erfinv, (input,), out)
     return composite_special.erfinv(input)
@@ -2733,7 +2965,7 @@ def special_erfinv(input, *, out=None):
 _SPECIAL_ERFINV = GuardedOverload("special_erfinv", ((
     'special_erfinv(Tensor self, *, Tensor? out=None)',
     special_erfinv,
-),))
+),), composite_special.erfinv)
 
 
 def special_expit(input, *, out=None):
@@ -2742,11 +2974,14 @@ def special_expit(input, *, out=None):
     Made of other operators by composite.special.expit, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_EXPIT(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_expit, (input,), out, composite_special.expit)
     if out is not None:
         return write_out(special_expit, (input,), out)
     return composite_special.expit(input)
@@ -2755,7 +2990,7 @@ def special_expit(input, *, out=None):
 _SPECIAL_EXPIT = GuardedOverload("special_expit", ((
     'special_expit(Tensor self, *, Tensor? out=None)',
     special_expit,
-),))
+),), composite_special.expit)
 
 
 def special_logit(input, eps=None, *, out=None):
@@ -2764,13 +2999,16 @@ def special_logit(input, eps=None, *, out=None):
     Made of other operators by composite.special.logit, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_LOGIT(input, eps, out=out)
     if eps is not None and eps.__class__ is not float:
         return _SPECIAL_LOGIT(input, eps, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_logit, (input, eps), out, composite_special.logit)
     if out is not None:
         return write_out(special_logit, (input, eps), out)
     return composite_special.logit(input, eps)
@@ -2779,7 +3017,7 @@ def special_logit(input, eps=None, *, out=None):
 _SPECIAL_LOGIT = GuardedOverload("special_logit", ((
     'special_logit(Tensor self, float? eps=None, *, Tensor? out=None)',
     special_logit,
-),))
+),), composite_special.logit)
 
 
 def special_sinc(input, *, out=None):
@@ -2788,11 +3026,14 @@ def special_sinc(input, *, out=None):
     Made of other operators by composite.special.sinc, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_SINC(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_sinc, (input,), out, composite_special.sinc)
     if out is not None:
         return write_out(special_sinc, (input,), out)
     return composite_special.sinc(input)
@@ -2801,7 +3042,7 @@ def special_sinc(input, *, out=None):
 _SPECIAL_SINC = GuardedOverload("special_sinc", ((
     'special_sinc(Tensor self, *, Tensor? out=None)',
     special_sinc,
-),))
+),), composite_special.sinc)
 
 
 def special_psi(input, *, out=None):
@@ -2810,11 +3051,14 @@ def special_psi(input, *, out=None):
     Made of other operators by composite.special.psi, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_PSI(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_psi, (input,), out, composite_special.psi)
     if out is not None:
         return write_out(special_psi, (input,), out)
     return composite_special.psi(input)
@@ -2823,7 +3067,7 @@ def special_psi(input, *, out=None):
 _SPECIAL_PSI = GuardedOverload("special_psi", ((
     'special_psi(Tensor self, *, Tensor? out=None)',
     special_psi,
-),))
+),), composite_special.psi)
 
 
 def special_digamma(input, *, out=None):
@@ -2832,11 +3076,14 @@ def special_digamma(input, *, out=None):
     Made of other operators by composite.special.digamma, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_DIGAMMA(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_digamma, (input,), out, composite_special.digamma)
     if out is not None:
         return write_out(special_digamma, (input,), out)
     return composite_special.digamma(input)
@@ -2845,7 +3092,7 @@ def special_digamma(input, *, out=None):
 _SPECIAL_DIGAMMA = GuardedOverload("special_digamma", ((
     'special_digamma(Tensor self, *, Tensor? out=None)',
     special_digamma,
-),))
+),), composite_special.digamma)
 
 
 def special_gammaln(input, *, out=None):
@@ -2854,11 +3101,14 @@ def special_gammaln(input, *, out=None):
     Made of other operators by composite.special.gammaln, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_GAMMALN(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_gammaln, (input,), out, composite_special.gammaln)
     if out is not None:
         return write_out(special_gammaln, (input,), out)
     return composite_special.gammaln(input)
@@ -2867,7 +3117,7 @@ def special_gammaln(input, *, out=None):
 _SPECIAL_GAMMALN = GuardedOverload("special_gammaln", ((
     'special_gammaln(Tensor self, *, Tensor? out=None)',
     special_gammaln,
-),))
+),), composite_special.gammaln)
 
 
 def special_polygamma(n, self, *, out=None):
@@ -2875,6 +3125,9 @@ def special_polygamma(n, self, *, out=None):
 
     Made of other operators by composite.special.polygamma, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_polygamma, (n, self), out, composite_special.polygamma)
     if out is not None:
         return write_out(special_polygamma, (n, self), out)
     return composite_special.polygamma(n, self)
@@ -2886,13 +3139,16 @@ def special_multigammaln(input, p, *, out=None):
     Made of other operators by composite.special.multigammaln, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_MULTIGAMMALN(input, p, out=out)
     if p.__class__ is not int:
         return _SPECIAL_MULTIGAMMALN(input, p, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_multigammaln, (input, p), out, composite_special.multigammaln)
     if out is not None:
         return write_out(special_multigammaln, (input, p), out)
     return composite_special.multigammaln(input, p)
@@ -2901,7 +3157,7 @@ def special_multigammaln(input, p, *, out=None):
 _SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", ((
     'special_multigammaln(Tensor self, int p, *, Tensor? out=None)',
     special_multigammaln,
-),))
+),), composite_special.multigammaln)
 
 
 def special_round(input, *, decimals=0, out=None):
@@ -2910,13 +3166,16 @@ def special_round(input, *, decimals=0, out=None):
     Made of other operators by composite.special.round, and differentiable through them.
     """
     try:
-        self_ = input._array
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
         return _SPECIAL_ROUND(input, decimals=decimals, out=out)
     if decimals.__class__ is not int:
         return _SPECIAL_ROUND(input, decimals=decimals, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_round, (input, decimals), out, composite_special.round)
     if out is not None:
         return write_out(special_round, (input,), out, decimals=decimals)
     return composite_special.round(input, decimals)
@@ -2925,7 +3184,7 @@ def special_round(input, *, decimals=0, out=None):
 _SPECIAL_ROUND = GuardedOverload("special_round", ((
     'special_round(Tensor self, *, int decimals=0, Tensor? out=None)',
     special_round,
-),))
+),), composite_special.round)
 
 
 def special_xlogy(input, other, *, out=None):
@@ -2933,6 +3192,9 @@ def special_xlogy(input, other, *, out=None):
 
     Made of other operators by composite.special.xlogy, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlogy, (input, other), out, composite_special.xlogy)
     if out is not None:
         return write_out(special_xlogy, (input, other), out)
     return composite_special.xlogy(input, other)
@@ -2943,6 +3205,9 @@ def special_xlogy_self_scalar(input, other, *, out=None):
 
     Made of other operators by composite.special.xlogy, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlogy_self_scalar, (input, other), out, composite_special.xlogy)
     if out is not None:
         return write_out(special_xlogy_self_scalar, (input, other), out)
     return composite_special.xlogy(input, other)
@@ -2953,6 +3218,9 @@ def special_xlogy_other_scalar(input, other, *, out=None):
 
     Made of other operators by composite.special.xlogy, and differentiable through them.
     """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(special_xlogy_other_scalar, (input, other), out, composite_special.xlogy)
     if out is not None:
         return write_out(special_xlogy_other_scalar, (input, other), out)
     return composite_special.xlogy(input, other)

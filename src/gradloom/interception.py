@@ -88,8 +88,9 @@ class Call:
             return self.composite(*self.args)
         for t in self.tensors():
             if not has_operand(t):
-                raise TypeError(f"no implementation of {self.wrapper.__doc__.partition('(')[0]} was found for arguments "
-                                f"of class {type(t).__name__}, which has no values of its own")
+                name = self.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
+                raise TypeError(f"no implementation of {name} was found for arguments of class {type(t).__name__}, "
+                                "which has no values of its own")
         flags = state.flags
         state.flags = flags & ~(INTERCEPT | AUTOCAST)
         try:
@@ -114,11 +115,7 @@ def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: A
 
 def has_operand(tensor: Any) -> bool:
     """Whether kernels may read the tensor's array."""
-    try:
-        tensor._operand
-    except AttributeError:
-        return False
-    return True
+    return hasattr(tensor, "_operand")
 
 
 def recording(wrapper: Any) -> Any:
@@ -135,8 +132,8 @@ def recording(wrapper: Any) -> Any:
 
 
 # The class attributes of Tensor in which an instance holds its place in a graph, and what it remembers of it.
-_HISTORY = ("_view", "_accumulator", "_grad", "_tangent", "_post_accumulate_grad_hooks", "_retains_grad", "_detachments",
-            "_inference", "_backward_hooks")
+_HISTORY = ("_view", "_accumulator", "_grad", "_tangent", "_post_accumulate_grad_hooks", "_retains_grad",
+            "_detachments", "_inference", "_backward_hooks")
 
 
 def shallow_copy(tensor: Any) -> Any:
