@@ -197,7 +197,7 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target) -> 
     ]
     return _template("variable_type.py.jinja", family=family, wrappers=wrappers, kernels=sorted(kernels),
                      composites=sorted(composites), helpers=helpers, nodes=nodes, return_types=return_types,
-                     target=target)
+                     autocast=[w for w in wrappers if w.autocast], target=target)
 
 
 def _redispatch(family: str, wrappers: Sequence[Wrapper], target: Target) -> str:

@@ -22,8 +22,8 @@ from .text import Text
 
 # What a generated module imports or defines beside its operators.
 MODULE_NAMES = frozenset(
-    """ANOMALY AUTOCAST FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT NO_EDGE
-    NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
+    """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT
+    NO_EDGE NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
     check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference metadata_of
     ndarray new next_sequence_nr not_implemented_history not_implemented_write ops own promote promote_numbers
     promote_to_float rebase_history refusal refuse_tangents remember replace_history require_gradient

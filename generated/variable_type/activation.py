@@ -3466,3 +3466,9 @@ def special_log_softmax(input, dim, dtype):
     if flags and flags & INTERCEPT:
         return intercept(special_log_softmax, (input, dim, dtype), None, composite_activation.log_softmax)
     return composite_activation.log_softmax(input, dim, dtype)
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "prelu": "lower_precision",
+}

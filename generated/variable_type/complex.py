@@ -695,3 +695,10 @@ _VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
     'view_as_complex(Tensor self)',
     view_as_complex,
 ),))
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "polar": "fp32",
+    "view_as_complex": "fp32",
+}

@@ -403,3 +403,17 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "conv1d": "lower_precision",
+    "conv1d_padding": "lower_precision",
+    "conv2d": "lower_precision",
+    "conv2d_padding": "lower_precision",
+    "conv3d": "lower_precision",
+    "conv3d_padding": "lower_precision",
+    "conv_transpose1d": "lower_precision",
+    "conv_transpose2d_input": "lower_precision",
+    "conv_transpose3d_input": "lower_precision",
+}

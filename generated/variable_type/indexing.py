@@ -3205,3 +3205,9 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "index_copy": "promote",
+}

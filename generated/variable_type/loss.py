@@ -1971,3 +1971,29 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "mse_loss": "fp32",
+    "l1_loss": "fp32",
+    "smooth_l1_loss": "fp32",
+    "huber_loss": "fp32",
+    "soft_margin_loss": "fp32",
+    "binary_cross_entropy": "fp32",
+    "binary_cross_entropy_with_logits": "fp32",
+    "multi_margin_loss": "fp32",
+    "multilabel_margin_loss": "fp32",
+    "multilabel_margin_loss_forward": "fp32",
+    "kl_div": "fp32",
+    "poisson_nll_loss": "fp32",
+    "margin_ranking_loss": "fp32",
+    "hinge_embedding_loss": "fp32",
+    "cosine_embedding_loss": "fp32",
+    "triplet_margin_loss": "fp32",
+    "nll_loss": "fp32",
+    "nll_loss2d": "fp32",
+    "cross_entropy_loss": "fp32",
+    "ctc_loss_IntList": "fp32",
+    "ctc_loss_Tensor": "fp32",
+}

@@ -1626,3 +1626,16 @@ def linalg_multi_dot(tensors, *, out=None):
     if out is not None:
         return write_out(linalg_multi_dot, (tensors,), out)
     return composite_matmul.linalg_multi_dot(tensors)
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "mm": "lower_precision",
+    "addmm": "lower_precision",
+    "bmm": "lower_precision",
+    "baddbmm": "lower_precision",
+    "addbmm": "lower_precision",
+    "matmul": "lower_precision",
+    "linear": "lower_precision",
+    "linalg_vecdot": "lower_precision",
+}

@@ -1197,3 +1197,14 @@ def adaptive_max_pool1d(input, output_size):
     if flags and flags & INTERCEPT:
         return intercept(adaptive_max_pool1d, (input, output_size), None, composite_pool.adaptive_max_pool1d)
     return composite_pool.adaptive_max_pool1d(input, output_size)
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "max_unpool2d": "fp32",
+    "max_pool3d": "fp32",
+    "avg_pool3d": "fp32",
+    "adaptive_avg_pool3d": "fp32",
+    "adaptive_max_pool3d": "fp32",
+    "max_unpool3d": "fp32",
+}

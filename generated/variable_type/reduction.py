@@ -3442,3 +3442,16 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "prod": "fp32",
+    "prod_dim_int": "fp32",
+    "quantile": "fp32",
+    "quantile_scalar": "fp32",
+    "nanquantile": "fp32",
+    "nanquantile_scalar": "fp32",
+    "cdist": "fp32",
+    "trace": "fp32",
+}

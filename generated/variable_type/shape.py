@@ -5687,3 +5687,10 @@ _CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", ((
     'channel_shuffle(Tensor self, int groups, *, Tensor? out=None)',
     channel_shuffle,
 ),))
+
+
+# What autocast makes of the arguments of these: the key `autocast` of their entries.
+AUTOCAST_RULES = {
+    "cat": "promote",
+    "stack": "promote",
+}

@@ -133,6 +133,8 @@ finally:
 # What the lines above and below bind dynamically, for type checkers.
 if _typing.TYPE_CHECKING:
     from . import (
+        amp as amp,
+        cpu as cpu,
         linalg as linalg,
         nn as nn,
         ops as ops,
@@ -146,6 +148,18 @@ if _typing.TYPE_CHECKING:
         utils as utils,
     )
     from ._stubs.functions import *
+    from .amp.autocast_mode import autocast as autocast
+    from .amp.settings import (
+        autocast_decrement_nesting as autocast_decrement_nesting,
+        autocast_increment_nesting as autocast_increment_nesting,
+        clear_autocast_cache as clear_autocast_cache,
+        get_autocast_dtype as get_autocast_dtype,
+        is_autocast_cache_enabled as is_autocast_cache_enabled,
+        is_autocast_enabled as is_autocast_enabled,
+        set_autocast_cache_enabled as set_autocast_cache_enabled,
+        set_autocast_dtype as set_autocast_dtype,
+        set_autocast_enabled as set_autocast_enabled,
+    )
     from .legacy import (
         BFloat16Tensor as BFloat16Tensor,
         BoolTensor as BoolTensor,
@@ -163,10 +177,18 @@ if _typing.TYPE_CHECKING:
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_C", "serialization"}
+                 "types", "ops", "_C", "serialization", "amp", "cpu"}
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serialization",
-         "set_default_tensor_type": ".legacy"}
+         "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
+         **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+                          "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",
+                          "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "is_autocast_cache_enabled",
+                          "is_autocast_cpu_enabled", "is_autocast_enabled", "is_autocast_ipu_enabled",
+                          "is_autocast_xla_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
+                          "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
+                          "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
+                          "set_autocast_xla_dtype", "set_autocast_xla_enabled"), ".amp.settings")}
 
 
 if not _typing.TYPE_CHECKING:

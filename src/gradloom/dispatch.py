@@ -33,6 +33,7 @@ GRAD_ASKED = 64
 AUTOCAST = 128
 
 
+
 class ThreadState(threading.local):
     """What is particular to a thread. The class attributes are every thread's initial values."""
 
@@ -42,6 +43,7 @@ class ThreadState(threading.local):
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
+    autocast = None              # what autocast has been told: amp/settings.py
 
     def __init__(self):
         self.flags = _new_threads[0]

@@ -1,0 +1,189 @@
+"""`autocast`, and the decorators that tell a custom Function of it."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar
+
+from .. import _operators as ops
+from ..dtype import bfloat16, float16, float64
+from ..dtype import dtype as DType
+from .settings import (
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+CPU_DTYPES = (bfloat16, float16)
+
+
+class autocast:
+    """A region in which products and convolutions are computed in lower precision, and what needs it in float32.
+
+    Operators whose YAML entry has the key `autocast` cast their floating arguments; all others take what they get.
+    Weights stay as they are, and so do the dtypes of their gradients. As a context manager or a decorator; regions may
+    be nested, with other dtypes or with `enabled=False`.
+
+    Args:
+        device_type: the kind of device: "cpu". For others, regions change nothing.
+        dtype: bfloat16 or float16; what `get_autocast_dtype` says by default, which is bfloat16.
+        enabled: whether to cast within the region.
+        cache_enabled: whether a parameter that is used several times is cast once; as it is now, by default, which is
+            True.
+
+    Warns:
+        UserWarning: that casting is disabled, if the CPU does not cast to the dtype, or if the device is "cuda".
+
+    Raises:
+        ValueError: if `device_type` is no string.
+        TypeError: if `dtype` is no dtype.
+        RuntimeError: if there is no autocast for the device.
+    """
+
+    def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
+                 cache_enabled: bool | None = None) -> None:
+        _check_device_type(device_type)
+        default = get_autocast_dtype(device_type)
+        self.device = device_type.partition(":")[0]
+        self.fast_dtype = default if dtype is None else dtype
+        self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._enabled = bool(enabled) and self._is_possible()
+        self._before: list[tuple[bool, DType, bool]] = []
+
+    def _is_possible(self) -> bool:
+        """Whether casting can be enabled; a warning says if not."""
+        if not isinstance(self.fast_dtype, DType):
+            raise TypeError(f"autocast(): argument 'dtype' must be torch.dtype, not {type(self.fast_dtype).__name__}")
+        if self.device == "cpu" and self.fast_dtype not in CPU_DTYPES:
+            warnings.warn(f"In CPU autocast, but the target dtype is not supported: {self.fast_dtype}. Disabling "
+                          f"autocast.\nOn the CPU it casts to {' and '.join(map(str, CPU_DTYPES))}.", stacklevel=3)
+            return False
+        if self.device == "cuda":
+            warnings.warn("CUDA is not available. Disabling autocast. Use torch.autocast('cpu').", stacklevel=3)
+            return False
+        return True
+
+    def __enter__(self) -> Self:
+        device = self.device
+        self._before.append((is_autocast_enabled(device), get_autocast_dtype(device), is_autocast_cache_enabled()))
+        self._set(self._enabled, self.fast_dtype, self._cache_enabled)
+        autocast_increment_nesting()
+        return self
+
+    def __exit__(self, *exception: object) -> bool:
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        self._set(*self._before.pop())
+        return False
+
+    def _set(self, enabled: bool, dtype: DType, caches: bool) -> None:
+        set_autocast_enabled(self.device, enabled)
+        set_autocast_dtype(self.device, dtype)
+        set_autocast_cache_enabled(caches)
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._again():  # several threads may be in the function
+                return function(*args, **kwargs)
+        return call  # type: ignore[return-value]
+
+    def _again(self) -> autocast:
+        """Another region with these settings."""
+        found = object.__new__(autocast)
+        found.__dict__.update(self.__dict__, _before=[])
+        return found
+
+
+def _enter_autocast(*args: Any) -> autocast:
+    """Enter a region, whose arguments are given; `_exit_autocast` leaves it."""
+    return autocast(*args).__enter__()
+
+
+def _exit_autocast(mode: autocast) -> None:
+    """Leave a region that `_enter_autocast` entered."""
+    mode.__exit__(None, None, None)
+
+
+def _check_device_type(device_type: object) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+def _cast(value: Any, device_type: str, dtype: DType) -> Any:
+    """The floating tensors in a value cast, but for doubles: in mappings, lists and tuples, too."""
+    if isinstance(value, ops.Tensor):
+        casts = value.is_floating_point() and value.device.type == device_type and value.dtype is not float64
+        return value.to(dtype) if casts else value
+    if isinstance(value, Mapping):
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[_cast(v, device_type, dtype) for v in value])
+    if isinstance(value, (list, tuple)):
+        return type(value)([_cast(v, device_type, dtype) for v in value])
+    return value
+
+
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Any:
+    """Decorate the `forward` of a custom Function that is used within autocast; its `backward` takes `custom_bwd`.
+
+    Args:
+        fwd: the static method `forward(ctx, *args)`; without it, a decorator is returned.
+        device_type: whose autocast it is about: "cpu".
+        cast_inputs: the dtype that floating tensors among the arguments are cast to, where autocast is on; the body
+            runs without it then. None leaves the arguments, and autocast, as they are.
+
+    Raises:
+        ValueError: if `device_type` is no string.
+    """
+    _check_device_type(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        ctx._dtype = get_autocast_dtype(device_type)
+        enabled = is_autocast_enabled(device_type)
+        ctx._fwd_used_autocast = enabled and cast_inputs is None
+        if cast_inputs is None or not enabled:
+            return fwd(ctx, *args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+    return forward
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
+    """Decorate the `backward` of a custom Function, so that it runs with the autocast that its forward ran with.
+
+    Args:
+        bwd: the static method `backward(ctx, *grads)`; without it, a decorator is returned.
+        device_type: whose autocast it is about: "cpu".
+
+    Raises:
+        ValueError: if `device_type` is no string.
+        AttributeError: in backward, if the forward was not decorated with `custom_fwd`.
+    """
+    _check_device_type(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if not hasattr(ctx, "_fwd_used_autocast"):
+            raise AttributeError(f"'{type(ctx).__name__}' object has no attribute '_fwd_used_autocast': decorate its "
+                                 "forward with custom_fwd")
+        with autocast(device_type, dtype=ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return bwd(ctx, *grads)
+    return backward
