@@ -20,7 +20,8 @@ from pathlib import Path
 
 from .public_names import PublicName
 from .schema import Type
-from .wrappers import Parameter, Wrapper
+from .wrapper_parts import Parameter
+from .wrappers import Wrapper
 
 __all__ = ["FOLDER", "render_stubs"]
 
