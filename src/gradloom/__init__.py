@@ -135,6 +135,7 @@ if _typing.TYPE_CHECKING:
     from . import (
         amp as amp,
         cpu as cpu,
+        func as func,
         linalg as linalg,
         nn as nn,
         ops as ops,

@@ -44,6 +44,7 @@ class ThreadState(threading.local):
     multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
     autocast = None              # what autocast has been told: amp/settings.py
+    unrecorded = 0               # how many blocks in which nothing is recorded were entered
 
     def __init__(self):
         self.flags = _new_threads[0]

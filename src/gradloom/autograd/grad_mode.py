@@ -27,6 +27,7 @@ def _set_grad(mode: bool) -> None:
     flags = state.flags
     if not mode:
         state.flags = flags & ~GRAD_ASKED | GRAD_OFF
+        state.unrecorded += 1
     else:
         state.flags = flags | GRAD_ASKED if flags & INFERENCE else flags & ~GRAD_OFF
 
@@ -104,6 +105,7 @@ class no_grad(_Decorates):
         flags = state.flags
         self._before = flags & _GRAD
         state.flags = flags & ~GRAD_ASKED | GRAD_OFF
+        state.unrecorded += 1
 
     def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_GRAD | self._before
@@ -174,6 +176,7 @@ class inference_mode(_Decorates):
         flags = state.flags
         self._before = flags & _ALL
         state.flags = flags & ~_ALL | (GRAD_OFF | INFERENCE if self.mode else 0)
+        state.unrecorded += self.mode
 
     def __exit__(self, *exc: object) -> None:
         state.flags = state.flags & ~_ALL | self._before

@@ -26,8 +26,9 @@ from ..storage import offset_in_elements, strided_view
 from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
 
-# How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on.
-DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW = range(5)
+# How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on. TRANSFORM_INPUT is what a
+# transformed function gets in the place of an argument.
+DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW, TRANSFORM_INPUT = range(6)
 
 
 class ViewMeta:
@@ -189,6 +190,10 @@ def forbidden_view_message(view, modified: str) -> str:
         modified: what is modified and how, after "A view ... and".
     """
     node, nr = view.edge
+    if view.creation == TRANSFORM_INPUT:
+        return ("a leaf Variable that requires grad is being used in an in-place operation: the Tensor "
+                f"{modified}, and it is an argument of a function that gradloom.func differentiates, or a view of "
+                "one. Write to a clone of it.")
     if view.creation in (NO_GRAD, INFERENCE_VIEW):
         mode, other = (("no_grad", "with grad mode enabled") if view.creation == NO_GRAD else
                        ("inference", "in normal mode"))

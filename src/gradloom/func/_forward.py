@@ -1,0 +1,175 @@
+"""Transforms by forward mode: `jvp` and `linearize`.
+
+Note [Nested jvp]
+There is one level of forward mode, as in PyTorch's `autograd.forward_ad`. A `jvp` that runs while one is open is
+computed by reverse mode instead, twice: u -> u^T J is linear in u, and its derivative with respect to u, times v, is
+J v. Both passes are made of operators, so that the tangents of the open level go through them. What differs is a
+`no_grad` block in the function: forward mode differentiates through it, reverse mode does not. It is refused there,
+rather than answered otherwise than by the same `jvp` on its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import _operators as ops
+from ..autograd import forward_ad
+from ..autograd.grad_mode import is_grad_enabled
+from ..dispatch import state
+from ..tensor import Tensor
+from ..utils._pytree import tree_flatten, tree_map_only
+from ._arguments import output_tensors, without_aux
+from ._level import Level, filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_JVP = "jvp(f, primals, tangents)"
+
+
+def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False,
+        has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of a function, and the product of its Jacobian with a vector, `J v`, in one pass.
+
+    Args:
+        func: takes Tensors, or nested containers of them; returns such, too. With `has_aux`, a tuple of that and `aux`.
+        primals: the arguments, a tuple.
+        tangents: the vector: structured and shaped as `primals`.
+        strict: raise where the output does not depend on the arguments, instead of giving zeros.
+        has_aux: `func` returns `(output, aux)`, where `aux` holds other Tensors that are wanted.
+
+    Returns:
+        (output, product), or (output, product, aux). The product is structured and shaped as the output, and can be
+        differentiated as the output can.
+
+    Raises:
+        RuntimeError: if primals and tangents do not fit each other or hold anything but Tensors, or the output does.
+        ValueError: if a dtype cannot be differentiated.
+        NotImplementedError: if an operator has no forward formula; and for no_grad in a jvp in a jvp.
+    """
+    points, vectors = _checked(primals, tangents)
+    spec = tree_flatten(primals)[1]
+    compute = _by_reverse_passes if forward_ad.is_level_open() else _by_dual_numbers
+    value, product, aux = compute(func, points, vectors, spec, has_aux, strict)
+    return (value, product, aux) if has_aux else (value, product)
+
+
+def _checked(primals, tangents):
+    """The tensors of the primals and of the tangents."""
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    points, spec = tree_flatten(primals)
+    vectors, given = tree_flatten(tangents)
+    if spec != given:
+        raise RuntimeError(f"{_JVP}: Expected primals and tangents to have the same python structure. For example, if "
+                           "primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+                           f"{spec} and tangents with structure {given}")
+    if not points:
+        raise RuntimeError(f"{_JVP}: Expected primals to contain at least one Tensor.")
+    for name, leaves in (("primals", points), ("tangents", vectors)):
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(leaf)}")
+    return points, vectors
+
+
+def _by_dual_numbers(func, points, vectors, spec, has_aux, strict):
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(p, v) for p, v in zip(points, vectors, strict=True)]
+        output, aux = without_aux(func(*spec.unflatten(duals)), has_aux, _JVP)
+        outputs, output_spec = output_tensors(output, _JVP)
+        pairs = [forward_ad.unpack_dual(tensor) for tensor in outputs]
+        products = _products([pair.tangent for pair in pairs], outputs, strict)
+        aux = tree_map_only(Tensor, lambda tensor: forward_ad.unpack_dual(tensor).primal, aux)
+    return output_spec.unflatten([pair.primal for pair in pairs]), output_spec.unflatten(products), aux
+
+
+def _products(products, outputs, strict):
+    """Products with zeros for the outputs that do not depend on the arguments."""
+    if strict and any(product is None for product in products):
+        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+                           "This is not allowed with strict=True.")
+    return filled(products, outputs)
+
+
+def _by_reverse_passes(func, points, vectors, spec, has_aux, strict):
+    for point, vector in zip(points, vectors, strict=True):
+        forward_ad.check_dual(point, vector)
+    linear = _Transposed(func, points, spec, has_aux, _JVP)
+    products = _products(linear.products(vectors, linear.level.records_outside), linear.outputs, strict)
+    value, product, aux = linear.level.leave((linear.output_spec.unflatten(linear.outputs),
+                                              linear.output_spec.unflatten(products), linear.aux))
+    return value, product, aux
+
+
+class _Transposed:
+    """A function recorded at a point, and its transposed derivative u -> u^T J recorded as a function of u.
+
+    Attributes:
+        outputs, output_spec, aux: what the function returned, as it is recorded.
+        roots: the products u^T J, for a u that is zero; None for arguments that no output depends on.
+    """
+
+    def __init__(self, func, points, spec, has_aux, call):
+        before = state.unrecorded
+        self.level = Level()
+        with self.level as level:
+            inputs = [level.enter(point) for point in points]
+            output, self.aux = without_aux(func(*spec.unflatten(inputs)), has_aux, call)
+            if state.unrecorded != before:
+                raise NotImplementedError(
+                    f"{call.partition('(')[0]}: the function uses no_grad, through which forward mode differentiates. "
+                    "A jvp inside of another one, and linearize, go through reverse mode and cannot. Use detach() for "
+                    "what is to be a constant, and leave no_grad out.")
+            self.outputs, self.output_spec = output_tensors(output, call)
+            self.us = [level.owned(ops.zeros_like(t).detach().requires_grad_()) if t.requires_grad else None
+                       for t in self.outputs]
+            roots = [(t, u) for t, u in zip(self.outputs, self.us, strict=True) if u is not None]
+            self.roots = level.gradients([t for t, _ in roots], [u for _, u in roots], inputs, True, True)
+
+    def products(self, vectors, records, retain_graph=None):
+        """J v for every output; None for an output that does not depend on the arguments."""
+        found = iter(self.level.gradients(
+            [root for root in self.roots if root is not None],
+            [vector for root, vector in zip(self.roots, vectors, strict=True) if root is not None],
+            [u for u in self.us if u is not None], records, retain_graph))
+        return [None if u is None else next(found) for u in self.us]
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function, and its derivative there as a linear function, `v -> J v`.
+
+    The function is called once; the linear function can then be called for many vectors. For one vector, `jvp` is
+    faster. It is computed by reverse mode; see Note [Nested jvp].
+
+    Args:
+        func: takes Tensors, or nested containers of them; returns such, too.
+        primals: the arguments.
+
+    Returns:
+        (output, jvp_fn). `jvp_fn(*tangents)` takes Tensors structured and shaped as the arguments, of their dtypes, and
+        returns the product, structured and shaped as the output.
+
+    Raises:
+        RuntimeError: if the output holds anything but Tensors, or tangents do not fit.
+        ValueError: if an argument holds anything but Tensors.
+        NotImplementedError: if the function uses no_grad.
+    """
+    points, spec = tree_flatten(primals)
+    linear = _Transposed(func, points, spec, False, "linearize(f, *primals)")
+
+    def jvp_fn(*tangents: Any) -> Any:
+        vectors, given = tree_flatten(tangents)
+        if given != spec:
+            raise RuntimeError(f"Expected the tangents {given} to have the same argspec as the primals {spec}")
+        for i, (point, vector) in enumerate(zip(points, vectors, strict=True)):
+            for what in ("shape", "dtype"):
+                if getattr(point, what) != getattr(vector, what):
+                    raise RuntimeError(f"tangent:{i} with {what} {getattr(vector, what)} in flattened pytree doesn't "
+                                       f"match the {what} {getattr(point, what)} of the corresponding primal.")
+        records = is_grad_enabled()
+        products = filled(linear.products(vectors, records, True), linear.outputs)
+        return linear.level.leave(linear.output_spec.unflatten(products), records)
+
+    return linear.level.leave(linear.output_spec.unflatten(linear.outputs)), jvp_fn

@@ -1,0 +1,175 @@
+"""Levels of reverse mode: tensors of their own in the place of a function's arguments.
+
+Note [One graph]
+A transform such as `grad` differentiates with respect to what the function gets from it, and to nothing else: a tensor
+that an outer transform differentiates, too, must not be mistaken for one of this level. Therefore each argument comes
+to the function as a new tensor:
+
+- an argument without history, or one given while nothing was recorded: a new leaf on the same memory;
+- an argument that can be differentiated from outside: a view of it. Gradients of this level end at the view, and the
+  derivative of the outer level goes through it.
+
+All levels record into one graph, and there is nothing to unpack while operators run. When the function has returned, a
+result belongs to the outside: if its history leads to leaves of this level only, it is detached; if it leads further,
+to tensors of an outer level or the caller's own, it keeps its history. (Such a history may still lead to leaves of this
+level, too. Once their function has returned, nobody can ask for their gradients: a leaf knows its level, and whoever
+walks there looks whether that is still running.) The same walk over the graph tells whether the gradients themselves
+have to be differentiable (`create_graph`), so that a derivative that nobody can differentiate further costs no more
+than `autograd.grad`.
+
+Tangents of an open forward-mode level pass through: a new leaf takes the tangent of its argument along.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import _operators as ops
+from ..autograd import grad as autograd_grad
+from ..autograd.edge import gradient_edge
+from ..autograd.forward_ad import hold_tangent, tangent_of
+from ..autograd.node import AccumulateGrad
+from ..autograd.views import TRANSFORM_INPUT
+from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
+from ..tensor import Tensor
+from ..utils._pytree import tree_map_only
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_MODES = GRAD_OFF | GRAD_ASKED | INFERENCE
+
+
+class Level:
+    """A `with` block in which a function is recorded on inputs of the level's own; see Note [One graph].
+
+    Attributes:
+        records_outside: whether the caller records history, so that results may have any.
+        inputs: the tensors that stand for the arguments, as the function gets them.
+        running: whether the function is being called.
+    """
+
+    def __init__(self) -> None:
+        self.before = state.flags & _MODES
+        self.records_outside = not self.before & GRAD_OFF
+        self.inputs: list[Tensor] = []
+        self.views: set[int] = set()  # ids of the nodes of those inputs that are views
+        self.running = False
+
+    def __enter__(self) -> Level:
+        state.flags &= ~_MODES
+        self.running = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        state.flags = state.flags & ~_MODES | self.before
+        self.running = False
+
+    def enter(self, argument: Any) -> Tensor:
+        """The tensor that stands for an argument.
+
+        Raises:
+            ValueError: if the argument is no Tensor.
+            RuntimeError: if its dtype cannot be differentiated.
+        """
+        if not isinstance(argument, Tensor):
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(argument)}")
+        if self.records_outside and argument.requires_grad:
+            found = ops.view_as(argument, argument)
+            found._view.creation = TRANSFORM_INPUT
+            self.views.add(id(gradient_edge(found)[0]))
+        else:
+            found = self.owned(self._leaf(argument))
+        self.inputs.append(found)
+        return found
+
+    def owned(self, leaf: Tensor) -> Tensor:
+        """Make a leaf one of this level's own."""
+        leaf.__dict__["_level"] = self
+        return leaf
+
+    def _leaf(self, argument):
+        found = (argument.clone() if argument._inference else argument).detach().requires_grad_()
+        if state.flags & FORWARD_AD:
+            tangent = tangent_of(argument)
+            if tangent is not None:
+                hold_tangent(found, tangent)
+        return found
+
+    def reaches_out(self, tensor: Tensor | None) -> bool:
+        """Whether a tensor's history leads to anything that is differentiated from outside of this level."""
+        if tensor is None or not tensor.requires_grad:
+            return False
+        stack = [gradient_edge(tensor)[0]]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if node is None or id(node) in self.views:
+                return True  # without a node: a view of a tensor that requires grad, which leads nowhere
+            if node.__class__ is AccumulateGrad and self._is_foreign(node.variable):
+                return True
+            for following, _ in node.next_edges:
+                if following is not None and following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return False
+
+    def _is_foreign(self, leaf) -> bool:
+        level = leaf.__dict__.get("_level")
+        return level is None or level is not self and level.running
+
+    def gradients(self, outputs: Sequence[Tensor], vectors: Sequence[Tensor | None], inputs: Sequence[Tensor],
+                  records: bool, retain_graph: bool | None = None) -> list[Tensor | None]:
+        """The products of vectors with the Jacobians of outputs, for every one of `inputs`; None where there is none.
+
+        Args:
+            records: whether the caller records history now.
+            retain_graph: whether the graph is needed again; default: if the result is differentiable.
+
+        Raises:
+            TypeError: if a vector is no Tensor.
+            RuntimeError: if it does not fit its output.
+        """
+        for vector in vectors:
+            if vector is not None and not isinstance(vector, Tensor):
+                raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
+        pairs = [(o, v) for o, v in zip(outputs, vectors, strict=True) if o.requires_grad]
+        if not pairs:
+            return [None] * len(inputs)
+        create = records and (any(v is not None and v.requires_grad for _, v in pairs)
+                              or any(self._leads_out(o) for o, _ in pairs))
+        return list(autograd_grad([o for o, _ in pairs], inputs, [v for _, v in pairs], retain_graph, create,
+                                  allow_unused=True))
+
+    def _leads_out(self, tensor) -> bool:
+        return self.reaches_out(tensor) or bool(state.flags & FORWARD_AD) and self.reaches_out(tangent_of(tensor))
+
+    def leave(self, tree: Any, records: bool | None = None) -> Any:
+        """The tensors of a tree as the outside may see them.
+
+        Args:
+            tree: any value; what is no Tensor stays as it is.
+            records: whether the caller records history now; by default whether it did when the level was made.
+        """
+        records = self.records_outside if records is None else records
+        return tree_map_only(Tensor, lambda tensor: self._left(tensor, records), tree)
+
+    def _left(self, tensor, records):
+        tangent = tangent_of(tensor) if state.flags & FORWARD_AD else None
+        if not tensor.requires_grad or records and self.reaches_out(tensor):
+            return tensor
+        found = tensor.detach()
+        if tangent is not None:
+            hold_tangent(found, self._left(tangent, records))
+        return found
+
+
+def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients, with zeros for the inputs that the outputs do not depend on.
+
+    Args:
+        gradients: Tensors or None.
+        like: the inputs, whose shapes and dtypes the zeros have.
+    """
+    return [ops.zeros_like(t).detach() if g is None else g for g, t in zip(gradients, like, strict=True)]

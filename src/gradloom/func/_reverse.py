@@ -1,0 +1,148 @@
+"""Transforms by reverse mode: `grad`, `grad_and_value`, `vjp`. See Note [One graph] in _level.py."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from ..autograd.grad_mode import is_grad_enabled
+from ..tensor import Tensor
+from ..utils._pytree import tree_flatten, tree_map_only
+from ._arguments import chosen, output_tensors, refuse_other_than_tensors, without_aux
+from ._level import Level, filled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._arguments import Argnums
+
+_GRAD = "grad_and_value(f)(*args)"
+_VJP = "vjp(f, *primals)"
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that computes the gradient of a function of one value.
+
+    Args:
+        func: takes any arguments; those that `argnums` names are Tensors, or nested containers of them. Returns a
+            Tensor without dimensions; with `has_aux`, a tuple of that and `aux`.
+        argnums: which positional arguments to differentiate with respect to: an int, or a tuple of them.
+        has_aux: `func` returns `(value, aux)`, where `aux` holds other Tensors that are wanted.
+
+    Returns:
+        A function of the same arguments. It returns the gradient, structured and shaped as the argument is (for a tuple
+        `argnums` a tuple of gradients); with `has_aux`, `(gradient, aux)`. Arguments that the value does not depend on
+        have gradients of zeros. The gradient can be differentiated by an outer transform, or by `backward` with respect
+        to whatever tensor it depends on that requires grad.
+
+    Raises:
+        RuntimeError: if the value is no Tensor without dimensions, is complex, or does not fit `argnums`; or an
+            argument's dtype cannot be differentiated.
+        ValueError: if something else than a Tensor is to be differentiated with respect to.
+    """
+    @wraps(func)
+    def gradient(*args, **kwargs):
+        found, _, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
+        return (found, aux) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that computes the gradient of a function of one value, and the value.
+
+    Args:
+        func, argnums, has_aux: see grad.
+
+    Returns:
+        A function of the same arguments, which returns `(gradient, value)`, or `(gradient, (value, aux))`.
+
+    Raises:
+        RuntimeError, ValueError: see grad.
+    """
+    @wraps(func)
+    def gradient_and_value(*args, **kwargs):
+        found, value, aux = _gradient_and_value(func, argnums, has_aux, args, kwargs)
+        return (found, (value, aux)) if has_aux else (found, value)
+
+    return gradient_and_value
+
+
+def _gradient_and_value(func, argnums, has_aux, args, kwargs):
+    with Level() as level:
+        leaves, spec, with_leaves = chosen(argnums, args)
+        inputs = [level.enter(leaf) for leaf in leaves]
+        value, aux = without_aux(func(*with_leaves(inputs), **kwargs), has_aux, _GRAD)
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"{_GRAD}: Expected f(*args) to return a Tensor, got {type(value)}")
+        if value.ndim:
+            raise RuntimeError(f"{_GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} "
+                               "dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+        refuse_other_than_tensors(aux if has_aux else ())
+        found = level.gradients([value], [None], inputs, level.records_outside) if inputs else []
+        return level.leave((spec.unflatten(filled(found, inputs)), value, aux))
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of a function, and the function that multiplies vectors with its Jacobian there, `v^T J`.
+
+    Args:
+        func: takes Tensors, or nested containers of them; returns such, too, of floating or complex dtypes. With
+            `has_aux`, a tuple of that and `aux`.
+        primals: the arguments.
+        has_aux: see grad.
+
+    Returns:
+        (output, vjp_fn), or (output, vjp_fn, aux). `vjp_fn(cotangents)` takes Tensors structured and shaped as the
+        output and returns a tuple with the products for each of the arguments, structured and shaped as those. It can
+        be called again and again, unless with `retain_graph=False`; `create_graph` says whether the products shall be
+        differentiable (by default if grad mode is on then, and there is anything to differentiate).
+
+    Raises:
+        RuntimeError: if the output holds anything but such Tensors, or an argument's dtype cannot be differentiated.
+        ValueError: if an argument holds anything but Tensors.
+    """
+    output, vjp_fn, aux = vjp_of_some(func, primals, tuple(range(len(primals))), has_aux)
+    return (output, vjp_fn, aux) if has_aux else (output, vjp_fn)
+
+
+def vjp_of_some(func: Callable[..., Any], primals: tuple[Any, ...], argnums: Argnums,
+                has_aux: bool) -> tuple[Any, Callable[..., Any], Any]:
+    """`vjp` with respect to those arguments that `argnums` names.
+
+    Returns:
+        (output, vjp_fn, aux); what `vjp_fn` returns is structured as one argument for an int, as a tuple otherwise.
+    """
+    level = Level()
+    with level:
+        leaves, input_spec, with_leaves = chosen(argnums, primals) if primals else ([], tree_flatten(())[1], tuple)
+        inputs = [level.enter(leaf) for leaf in leaves]
+        output, aux = without_aux(func(*with_leaves(inputs)), has_aux, _VJP)
+        refuse_other_than_tensors(aux if has_aux else ())
+        outputs, spec = output_tensors(output, _VJP)
+        for tensor in outputs:
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got "
+                                   f"Tensor with dtype {tensor.dtype}")
+        seen, seen_aux = level.leave((output, aux))
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        vectors, given = tree_flatten(cotangents)
+        if given != spec:
+            raise RuntimeError("Expected pytree structure of cotangents to be the same as pytree structure of outputs "
+                               f"to the function. cotangents: {_structure(given)}, primal output: {_structure(spec)}")
+        records = is_grad_enabled() if create_graph is None else create_graph
+        found = level.gradients(outputs, vectors, inputs, records, retain_graph)
+        return level.leave(input_spec.unflatten(filled(found, inputs)), records)
+
+    return seen, vjp_fn, seen_aux
+
+
+def _structure(spec) -> str:
+    """A structure as Python shows it, with a star for each leaf."""
+    class Star:
+        def __repr__(self) -> str:
+            return "*"
+
+    return repr(tree_map_only(int, lambda _: Star(), spec.unflatten([0] * spec.num_leaves)))

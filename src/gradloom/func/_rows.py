@@ -1,0 +1,56 @@
+"""Jacobians are made of products with the rows of an identity matrix; here is how those are computed."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import _operators as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..tensor import Tensor
+
+
+def over_basis(product: Callable[[list[Tensor]], list[Tensor]], like: Sequence[Tensor], *, randomness: str,
+               chunk_size: int | None = None) -> list[Tensor]:
+    """A linear function of several tensors, for all unit vectors of the space of their elements.
+
+    Args:
+        product: takes tensors shaped as `like`; returns tensors.
+        like: give the shapes and dtypes; together they have N elements.
+        randomness: "error", "same" or "different": what random operators do that are called for every vector.
+        chunk_size: how many vectors are computed at once; None for all.
+
+    Returns:
+        What `product` returns, with a new first dimension of size N.
+    """
+    total = sum([t.numel() for t in like])
+    if not total:  # the shapes of what `product` returns are all that is wanted
+        return [ops.stack([p]).detach()[:0] for p in product([ops.zeros_like(t).detach() for t in like])]
+    step = total if chunk_size is None else min(chunk_size, total)
+    chunks = [_mapped(product, _units(like, start, min(start + step, total)), randomness)
+              for start in range(0, total, step)]
+    return chunks[0] if len(chunks) == 1 else [ops.cat(parts, 0) for parts in zip(*chunks, strict=True)]
+
+
+def _units(like, start, stop):
+    """Rows `start` to `stop` of the identity matrix over the elements of some tensors, cut into one part for each."""
+    found = []
+    for tensor, end in zip(like, accumulate(t.numel() for t in like), strict=True):
+        size = tensor.numel()
+        part = np.zeros((stop - start, size), tensor._array.dtype)
+        first = end - size
+        for row in range(max(start, first), min(stop, end)):
+            part[row - start, row - first] = 1
+        found.append(ops.wrap(part.reshape(stop - start, *tensor.shape)))
+    return found
+
+
+def _mapped(product, units, randomness):
+    """`product` for each of the vectors that stand below each other in `units`."""
+    found = [product([unit[i] for unit in units]) for i in range(len(units[0]))]
+    return [ops.stack(parts, 0) for parts in zip(*found, strict=True)]
