@@ -21,6 +21,7 @@ from .docstrings import docstring
 from .errors import SpecError, raise_all
 from .node_classes import NodeClass
 from .notation import Notation
+from .overload_table import overload_table
 from .public_names import PublicName, public_names
 from .reserved import check_kernel_schema
 from .specification import Specification, base
@@ -119,6 +120,7 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
         files[f"redispatch/{family}.py"] = _redispatch(family, mine, target)
     names = public_names(wrappers)
     files["namespaces.py"] = _namespaces(families, wrappers, names, target)
+    files["overloads.py"] = _template("overloads.py.jinja", operators=overload_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, _template)
     return files

@@ -6,9 +6,10 @@ from .autograd import engine
 from .autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from .autograd.node import Node
 from .dispatch import state
+from .ops._schema import Argument, FunctionSchema, parse_schema
 
-__all__ = ["_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id", "_is_multithreading_enabled",
-           "_will_engine_execute_node"]
+__all__ = ["Argument", "FunctionSchema", "_current_autograd_node", "_current_graph_task_execution_order",
+           "_current_graph_task_id", "_is_multithreading_enabled", "_will_engine_execute_node", "parse_schema"]
 
 
 def _current_graph_task_id() -> int:

@@ -174,11 +174,25 @@ if _typing.TYPE_CHECKING:
         ShortTensor as ShortTensor,
         set_default_tensor_type as set_default_tensor_type,
     )
+    from .ops._schema import FunctionSchema as FunctionSchema, Tag as Tag
+    from .ops._types import (
+        AnyType as AnyType,
+        BoolType as BoolType,
+        ComplexType as ComplexType,
+        DeviceObjType as DeviceObjType,
+        FloatType as FloatType,
+        IntType as IntType,
+        ListType as ListType,
+        NumberType as NumberType,
+        OptionalType as OptionalType,
+        StringType as StringType,
+        TensorType as TensorType,
+    )
     from .serialization import load as load, save as save
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_C", "serialization", "amp", "cpu"}
+                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu"}
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
@@ -190,6 +204,10 @@ _LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serial
                           "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
                           "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
                           "set_autocast_xla_dtype", "set_autocast_xla_enabled"), ".amp.settings")}
+# The types of arguments in schemas.
+_LAZY |= {"Tag": ".ops._schema", "FunctionSchema": ".ops._schema", **dict.fromkeys(
+    ("AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NumberType",
+     "OptionalType", "StringType", "TensorType"), ".ops._types")}
 
 
 if not _typing.TYPE_CHECKING:

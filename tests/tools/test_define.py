@@ -64,7 +64,7 @@ def test_an_operator_from_yaml_is_a_function_of_its_namespace_and_a_method(defin
         assert y.tolist() == pytest.approx([9.01**0.5, 0.1, 16.01**0.5])
         assert y.grad_fn.name() == "SoftabsBackward0"
     assert definition.operators == ("softabs", "softabs_")
-    assert ops.user.softabs.overloads() == ["default"]
+    assert ops.user.softabs.overloads() == ["default", "out"]
     assert not hasattr(gradloom, "softabs")
 
 
@@ -162,9 +162,9 @@ def test_overloads_are_chosen_by_their_arguments(define):
     assert ops.user.plus([x, x]).grad_fn.name() == "PlusBackward1"
     assert ops.user.plus.overloads() == ["Tensor", "list"]
     assert ops.user.plus.list([x, x, x]).item() == 3
-    with pytest.raises(TypeError, match="invalid combination|must be"):
+    with pytest.raises(RuntimeError, match="Expected a value of type 'List.Tensor.' for argument 'tensors'"):
         ops.user.plus.list(x)
-    with pytest.raises(AttributeError, match="no overload 'Scalar'; it has Tensor, list"):
+    with pytest.raises(AttributeError, match="no overload name 'Scalar'; it has Tensor, list"):
         ops.user.plus.Scalar  # noqa: B018
 
 

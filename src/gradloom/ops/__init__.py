@@ -1,4 +1,8 @@
-"""Operators by namespace: `gradloom.ops.<namespace>.<operator>`, those of packages and those defined at run time.
+"""Operators by namespace: `gradloom.ops.<namespace>.<operator>`: gradloom's own, those of packages and libraries, and
+those defined at run time.
+
+    gradloom.ops.aten.add                           # an operator of gradloom's, see Note [Operator objects]
+    gradloom.ops.aten.add.Tensor(x, y, alpha=2)     # one overload of it; `_schema` is its schema
 
     import myops                                    # a package that `gradloom new myops` made
     gradloom.ops.myops.softabs(x)                   # its operator, also `x.softabs()` where its entry says method
@@ -12,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ._namespace import Namespace, Operator
-from ._registry import Registration, namespaces, register
+from ._namespace import Namespace
+from ._overload import OpOverload, OpOverloadPacket
+from ._registry import Registration, namespace_of, namespaces, register
 
 if TYPE_CHECKING:
     from ..tools.define import Definition
 
-__all__ = ["Namespace", "Operator", "Registration", "define", "register"]
+__all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Registration", "define", "register"]
 
 
 def define(text: str, derivatives: str | None = None, *, namespace: str = "user",
@@ -51,13 +56,11 @@ def define(text: str, derivatives: str | None = None, *, namespace: str = "user"
 
 
 def __getattr__(name: str) -> Any:
-    try:
-        return namespaces[name]
-    except KeyError:
-        pass
-    known = ", ".join(sorted(namespaces)) or "none"
-    raise AttributeError(f"gradloom.ops has no namespace '{name}': import the package that registers it (now: {known})")
+    if name.startswith("__"):
+        raise AttributeError(f"module 'gradloom.ops' has no attribute '{name}'")
+    # As in PyTorch, a namespace is there before something registers operators in it.
+    return namespace_of(name)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *namespaces]
+    return [*__all__, *namespaces, *(() if "aten" in namespaces else ("aten",))]

@@ -1,74 +1,45 @@
-"""What `gradloom.ops.<namespace>` and `gradloom.ops.<namespace>.<operator>` are."""
+"""What `gradloom.ops.<namespace>` is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..overloads import overloaded_function
-
-
-class Operator:
-    """An operator of a namespace: call it, or take one of its overloads as an attribute.
-
-    Args:
-        function: what picks the overload.
-        overloads: name -> (signature, wrapper), as the argument parser takes them.
-
-    Attributes:
-        name: `myops::softabs`.
-    """
-
-    def __init__(self, namespace: str, name: str, function: Callable[..., Any],
-                 overloads: Mapping[str, tuple[str, Callable[..., Any]]]) -> None:
-        self.name = f"{namespace}::{name}"
-        self._function, self._overloads = function, dict(overloads)
-        self.__name__, self.__qualname__ = name, self.name
-        self.__module__ = f"gradloom.ops.{namespace}"
-        self.__doc__ = function.__doc__
-        self.__wrapped__ = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
-
-    def overloads(self) -> list[str]:
-        """The names of its overloads; the one without a name is `default`."""
-        return list(self._overloads)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        found = self.__dict__.get("_overloads", {}).get(name)
-        if found is None:
-            raise AttributeError(f"the operator '{self.__dict__.get('name')}' has no overload '{name}'; it has "
-                                 f"{', '.join(self.__dict__.get('_overloads', ()))}")
-        overload: Callable[..., Any] = overloaded_function(self.__name__, (found,))
-        self.__dict__[name] = overload
-        return overload
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._overloads]
-
-    def __repr__(self) -> str:
-        return f"<operator {self.name}, overloads: {', '.join(self._overloads)}>"
+from ._overload import OpOverloadPacket, Row
 
 
 class Namespace:
-    """The operators of a package, or of `gradloom.ops.define`, as attributes."""
+    """The operators of gradloom, of a package, of a library or of `gradloom.ops.define`, as attributes.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: `aten`.
+        names: the operators that are made when they are asked for.
+        make: name -> operator, for those.
+    """
+
+    def __init__(self, name: str, names: Iterable[str] = (),
+                 make: Callable[[str], OpOverloadPacket] | None = None) -> None:
         self.__dict__["_name"] = name
-        self.__dict__["_operators"] = {}
+        self.__dict__["_operators"] = dict.fromkeys(names)
+        self.__dict__["_make"] = make
 
-    def __getattr__(self, name: str) -> Operator:
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        operators: dict[str, Any] = self.__dict__["_operators"]
         try:
-            found: Operator = self.__dict__["_operators"][name]
+            found: OpOverloadPacket | None = operators[name]
         except KeyError:
-            known = ", ".join(sorted(self.__dict__["_operators"])) or "none"
-            where = f"gradloom.ops.{self.__dict__['_name']}"
-            raise AttributeError(f"{where} has no operator '{name}'; it has {known}") from None
+            known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
+            own = self.__dict__["_name"]
+            # with PyTorch's words, by which programs tell that an operator is missing
+            raise AttributeError(f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
+                                 f"operator '{name}'; it has {known or 'none'}") from None
+        if found is None:
+            found = operators[name] = self.__dict__["_make"](name)
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"gradloom.ops.{self.__dict__['_name']}: operators are defined in YAML, not assigned")
+        raise AttributeError(f"gradloom.ops.{self.__dict__['_name']}: operators are defined in YAML or by "
+                             "gradloom.library, not assigned")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.__dict__["_operators"])
@@ -80,4 +51,28 @@ class Namespace:
         return list(self.__dict__["_operators"])
 
     def __repr__(self) -> str:
-        return f"<namespace gradloom.ops.{self.__dict__['_name']}: {', '.join(self.__dict__['_operators'])}>"
+        names = list(self)
+        shown = ", ".join(names) if len(names) <= 50 else f"{len(names)} operators"
+        return f"<namespace gradloom.ops.{self.__dict__['_name']}: {shown}>"
+
+
+def packet(namespace: str, name: str, table: Mapping[str, Any], wrappers: Mapping[str, Callable[..., Any]],
+           function: Callable[..., Any] | None) -> OpOverloadPacket:
+    """The object of a generated operator.
+
+    Args:
+        table: OVERLOADS of the generated module `overloads`.
+        wrappers: OVERLOADS of `namespaces`.
+        function: what users call.
+    """
+    rows = [Row(overload, wrappers[wrapper], *rest) for overload, wrapper, *rest in table[name]]
+    return OpOverloadPacket(namespace, name, rows, function)
+
+
+def own_namespace() -> Namespace:
+    """`gradloom.ops.aten`: the operators of gradloom itself."""
+    from ..generated import namespaces, overloads
+
+    def make(name: str) -> OpOverloadPacket:
+        return packet("aten", name, overloads.OVERLOADS, namespaces.OVERLOADS, namespaces.OPERATORS.get(name))
+    return Namespace("aten", overloads.OVERLOADS, make)

@@ -16,7 +16,7 @@ import gradloom
 
 from ..tensor import Tensor
 from . import _overrides
-from ._namespace import Namespace, Operator
+from ._namespace import Namespace, own_namespace, packet
 
 namespaces: dict[str, Namespace] = {}
 _registrations: dict[str, Registration] = {}  # by the name of the generated package
@@ -85,14 +85,15 @@ def register(generated: str) -> Registration:
             raise
         raise RuntimeError(f"there is no {generated}: run `gradloom generate` in the project of the package") from None
     _check_version(generated, root.GRADLOOM)
-    parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators")}
+    parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators", "overloads")}
     overrides = import_module(f"{generated}.overrides") if _has(root, "overrides") else None
     other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
     if other is not None or root.NAMESPACE in RESERVED:
         owner = f"{other.generated} has it already" if other is not None else "it is gradloom's own"
         raise RuntimeError(f"{generated} cannot register the namespace gradloom.ops.{root.NAMESPACE}: {owner}. Choose "
                            "another with `namespace = ...` below [tool.gradloom] in its pyproject.toml, and generate")
-    return bind(Registration(generated, root.NAMESPACE, True), parts["namespaces"], parts["operators"], overrides)
+    return bind(Registration(generated, root.NAMESPACE, True), parts["namespaces"], parts["operators"],
+                parts["overloads"], overrides)
 
 
 def _has(root: ModuleType, name: str) -> bool:
@@ -109,7 +110,7 @@ def _check_version(generated: str, version: str) -> None:
                            "`gradloom generate` in its project, or install a version of it that was made for this one")
 
 
-def bind(registration: Registration, generated: Any, operators: ModuleType, overrides: Any = None,
+def bind(registration: Registration, generated: Any, operators: ModuleType, overloads: Any, overrides: Any = None,
          replaced: tuple[Registration, ...] = ()) -> Registration:
     """Bind what a `namespaces` module lists; everything is checked before the first name is bound.
 
@@ -117,6 +118,7 @@ def bind(registration: Registration, generated: Any, operators: ModuleType, over
         registration: what remembers how to take it back.
         generated: the `namespaces` module.
         operators: the module through which the package's operators reach one another.
+        overloads: the `overloads` module: the schemas of what `generated` lists.
         overrides: the `overrides` module, if derivatives of gradloom's are replaced.
         replaced: registrations that are to be removed first, whose names are therefore free.
 
@@ -134,13 +136,10 @@ def bind(registration: Registration, generated: Any, operators: ModuleType, over
     for key, function in {**generated.OVERLOADS, **generated.OPERATORS}.items():
         registration._insert(vars(operators), key, function)
     registration.operators = tuple(generated.OPERATORS)
-    if name not in namespaces:
-        namespaces[name] = Namespace(name)
-    table = vars(namespaces[name])["_operators"]
+    table = vars(namespace_of(name))["_operators"]
     for operator, function in generated.OPERATORS.items():
-        entries = generated.ENTRIES.get(operator) or generated.GUARDS[operator].entries
-        overloads = dict(zip(generated.OVERLOAD_NAMES[operator], entries, strict=True))
-        registration._insert(table, operator, Operator(name, operator, function, overloads))
+        registration._insert(table, operator, packet(name, operator, overloads.OVERLOADS, generated.OVERLOADS,
+                                                     function))
     for method, function in generated.METHODS.items():
         registration._put(Tensor, method, function)
     for function_name in generated.FUNCTIONS:
@@ -149,6 +148,13 @@ def bind(registration: Registration, generated: Any, operators: ModuleType, over
         registration._undo.append(_overrides.apply(overrides, registration.generated))
     _registrations[registration.generated] = registration
     return registration
+
+
+def namespace_of(name: str) -> Namespace:
+    """The namespace of that name, which is made if there is none."""
+    if name not in namespaces:
+        namespaces[name] = own_namespace() if name == "aten" else Namespace(name)
+    return namespaces[name]
 
 
 def owner_of(namespace: str) -> Registration | None:

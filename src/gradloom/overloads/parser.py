@@ -16,7 +16,7 @@ class Overloads:
         name: as it stands in errors. entries: (signature, wrapper) or (signature, wrapper, wrapper for out=),
         in the order of trial. method: the first value is `self`, which errors and positions leave out. Every
         signature must have a `self`;
-            `out` is no parameter of a method, as in PyTorch.
+            `out` is no parameter of a method, as in PyTorch. exact: signatures are schemas to the letter (`Signature`).
 
     Attributes:
         public: the plain function that users hold.
@@ -24,10 +24,10 @@ class Overloads:
     Calling it raises TypeError in PyTorch's words if no signature takes the arguments.
     """
 
-    __slots__ = ("name", "entries", "method", "public", "plans", "_signatures")
+    __slots__ = ("name", "entries", "method", "exact", "public", "plans", "_signatures")
 
-    def __init__(self, name: str, entries, *, method: bool = False):
-        self.name, self.entries, self.method = name, entries, method
+    def __init__(self, name: str, entries, *, method: bool = False, exact: bool = False):
+        self.name, self.entries, self.method, self.exact = name, entries, method, exact
         self.public = self
         self.plans: dict = {}
         self._signatures: list[Signature] | None = None
@@ -36,7 +36,7 @@ class Overloads:
     def signatures(self) -> list[Signature]:
         if self._signatures is None:
             self._signatures = in_order_of_trial(
-                [Signature(*entry, method=self.method) for entry in self.entries])
+                [Signature(*entry, method=self.method, exact=self.exact) for entry in self.entries])
         return self._signatures
 
     def __call__(self, /, *args, **kwargs):
@@ -51,8 +51,12 @@ class Overloads:
             overridden = False
         if overridden:
             return types.handle_torch_function(self, args, kwargs)
+        raise self.complaint(args, kwargs)
+
+    def complaint(self, args, kwargs) -> Exception:
+        """The error for arguments that no signature takes."""
         from .errors import explain
-        raise explain(self, args, kwargs)
+        return explain(self, args, kwargs)
 
     def learn(self, key, args, kwargs):
         """The plan for calls like this one, remembered under `key` unless no signature takes them."""

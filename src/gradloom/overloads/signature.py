@@ -27,13 +27,13 @@ class Parameter:
 
     __slots__ = ("name", "type", "default", "default_text", "keyword_only", "slot")
 
-    def __init__(self, text: str, keyword_only: bool, slot: int | None):
+    def __init__(self, text: str, keyword_only: bool, slot: int | None, exact: bool = False):
         match = re.fullmatch(_PARAMETER, text, re.DOTALL)
         if not match:
             raise ValueError(f"parameter {text!r} is not of the form 'Type name' or 'Type name=default'")
         type_text, self.name, self.default_text = match.groups()
         self.keyword_only, self.slot = keyword_only, slot
-        if keyword_only and self.name == "out" and type_text.startswith("Tensor"):
+        if not exact and keyword_only and self.name == "out" and type_text.startswith("Tensor"):
             type_text = re.sub(r"\([^)]*\)|\?$", "", type_text) + "?"
             self.default_text, self.slot = "None", None
         self.type = ArgumentType(type_text)
@@ -54,9 +54,9 @@ class Parameter:
             return tuple(value) if isinstance(value, list) else (value,) * size
         return float(value) if base == "float" and value is not None else value
 
-    def goes_by(self, name: str, names) -> bool:
+    def goes_by(self, name: str, names, exact: bool = False) -> bool:
         """Whether `name` means it: an alias does not if the parameter's own name is among `names`, too."""
-        return name == self.name or (name in _ALIASES.get(self.name, ()) and self.name not in names)
+        return name == self.name or (not exact and name in _ALIASES.get(self.name, ()) and self.name not in names)
 
     def __str__(self):
         default = "" if self.default is REQUIRED else f" = {self.default_text}"
@@ -83,21 +83,22 @@ class Signature:
 
     A method's first value is always its `self`, wherever the schema has it; it is not among `shown`, the
     parameters that a caller passes and errors count and name. `varargs` is the parameter that takes integers
-    one by one, if any.
+    one by one, if any. An `exact` signature is a schema to the letter, as objects of gradloom.ops take it: `self`
+    goes by that name, nothing has a second one, integers come in a list, and `out` is a parameter as any other.
     """
 
     __slots__ = ("wrapper", "out_wrapper", "parameters", "positional", "shown", "varargs", "template",
-                 "keyword_names", "offset", "minimum", "most_positional", "least_positional")
+                 "keyword_names", "offset", "minimum", "most_positional", "least_positional", "exact")
 
-    def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False):
-        self.wrapper, self.out_wrapper = wrapper, out_wrapper or wrapper
-        self.parameters = parameters = [p for p in _parse(text) if not (method and p.slot is None)]
+    def __init__(self, text: str, wrapper, out_wrapper=None, *, method: bool = False, exact: bool = False):
+        self.wrapper, self.out_wrapper, self.exact = wrapper, out_wrapper or wrapper, exact
+        self.parameters = parameters = [p for p in _parse(text, exact) if not (method and p.slot is None)]
         self.offset = int(method)
         own = next((p for p in parameters if p.name == "self" and p.slot is not None), None)
         leading = [own] if method and own else []
         if method and not leading:
             raise ValueError(f"a method needs a parameter named self: {text}")
-        if not method and own and own.type.base.startswith("Tensor") and own.type.size is None:
+        if not (method or exact) and own and own.type.base.startswith("Tensor") and own.type.size is None:
             own.name = "input"
         self.shown = [p for p in parameters if not (method and p is own)]
         self.positional = leading + [p for p in self.shown if not p.keyword_only]
@@ -105,7 +106,7 @@ class Signature:
         self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset:])
         self.minimum = sum(p.default is REQUIRED for p in self.shown)
         # PyTorch's rule for x.view(2, 3): the list must be all that can be passed by position
-        last = self.positional[-1] if self.most_positional == 1 else None
+        last = self.positional[-1] if self.most_positional == 1 and not exact else None
         self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
         self.keyword_names = [p.name for p in parameters if p.keyword_only and p.slot is not None]
         self.template = [None if p.default is REQUIRED else p.default
@@ -123,7 +124,7 @@ class Signature:
             return Misfit(self.too_many(count))
         unknown = []
         for place, name in enumerate(names, count):
-            parameter = next((p for p in self.shown if p.goes_by(name, names) and p not in sources), None)
+            parameter = next((p for p in self.shown if p.goes_by(name, names, self.exact) and p not in sources), None)
             if parameter is None:
                 unknown.append(name)
             else:
@@ -190,7 +191,7 @@ def _missing(names):
             + ", ".join(f'"{name}"' for name in names))
 
 
-def _parse(text: str) -> list[Parameter]:
+def _parse(text: str, exact: bool) -> list[Parameter]:
     """Parameters of 'name.overload(Type name, *, Type name=default) -> ...'; both ends are optional."""
     text = text.partition(") -> ")[0].rstrip().removesuffix(")")
     found: list[Parameter] = []
@@ -200,6 +201,6 @@ def _parse(text: str) -> list[Parameter]:
         if part.strip() == "*":
             keyword_only = True
             continue
-        found.append(Parameter(part.strip(), keyword_only, slot))
+        found.append(Parameter(part.strip(), keyword_only, slot, exact))
         slot += found[-1].slot is not None
     return found

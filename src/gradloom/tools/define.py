@@ -113,7 +113,8 @@ def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[C
         registration = _registry.Registration(target.generated, namespace)
         generated = target.generated
         _registry.bind(registration, modules[f"{generated}.namespaces"], modules[f"{generated}.operators"],
-                       modules.get(f"{generated}.overrides"), tuple(d._registration for d in replaced))
+                       modules[f"{generated}.overloads"], modules.get(f"{generated}.overrides"),
+                       tuple(d._registration for d in replaced))
     except BaseException:
         _forget(modules)
         raise
@@ -180,7 +181,7 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
     return found
 
 
-_ORDER = ("__init__", "operators", "functions", "variable_type", "redispatch", "namespaces", "overrides")
+_ORDER = ("__init__", "operators", "functions", "variable_type", "redispatch", "namespaces", "overloads", "overrides")
 
 
 def _order(name: str) -> tuple[int, int]:
