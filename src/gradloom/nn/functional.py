@@ -9,15 +9,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradloom.nn._functional import activation, indexing, loss, norm, pool, random, shape
+from gradloom.nn._functional import (
+    activation,
+    fractional_pool,
+    indexing,
+    loss,
+    margin_loss,
+    norm,
+    pool,
+    random,
+    shape,
+    unpool,
+)
 from gradloom.nn._functional import operators as _ops
 from gradloom.nn._functional.activation import *
+from gradloom.nn._functional.fractional_pool import *
 from gradloom.nn._functional.indexing import *
 from gradloom.nn._functional.loss import *
+from gradloom.nn._functional.margin_loss import *
 from gradloom.nn._functional.norm import *
 from gradloom.nn._functional.pool import *
 from gradloom.nn._functional.random import *
 from gradloom.nn._functional.shape import *
+from gradloom.nn._functional.unpool import *
 
 # Operators under the names they have here, where the two differ.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
@@ -59,9 +73,8 @@ _OPERATORS = (
     "softshrink",
     "threshold_",
 )
-_WRITTEN_HERE = tuple(
-    name for family in (activation, indexing, loss, norm, pool, random, shape) for name in family.__all__
-)
+_FAMILIES = (activation, fractional_pool, indexing, loss, margin_loss, norm, pool, random, shape, unpool)
+_WRITTEN_HERE = tuple(name for family in _FAMILIES for name in family.__all__)
 
 if TYPE_CHECKING:  # what __getattr__ finds
     from gradloom._stubs.operators import (

@@ -15,7 +15,6 @@ from gradloom.nn._functional import operators as ops
 from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from gradloom import Tensor
@@ -24,30 +23,22 @@ if TYPE_CHECKING:
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
     "cross_entropy",
     "ctc_loss",
     "gaussian_nll_loss",
-    "hinge_embedding_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
     "linear_cross_entropy",
-    "margin_ranking_loss",
     "mse_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_soft_margin_loss",
     "nll_loss",
     "poisson_nll_loss",
     "smooth_l1_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
 ]
 
 
-def _reduced(loss, reduction):
+def reduced(loss, reduction):
+    """The loss of all elements as `reduction` says: each, their mean or their sum."""
     if reduction == "none":
         return loss
     return loss.mean() if reduction == "mean" else loss.sum()
@@ -75,7 +66,7 @@ def _weighted(loss, weight):
 def _weighted_mean(loss, weight, reduction):
     """A weighted element-wise loss, reduced; its mean is taken relative to the sum of the weights."""
     weighted = _weighted(loss, weight)
-    return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
+    return weighted.sum() / weight.sum() if reduction == "mean" else reduced(weighted, reduction)
 
 
 def nll_loss(
@@ -232,7 +223,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     input, target = _same_shape(input, target)
     if weight is None:
         return ops.huber_loss(input, target, get_enum(reduction), delta)
-    return _reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
+    return reduced(_weighted(ops.huber_loss(input, target, 0, delta), weight), reduction)
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
@@ -354,197 +345,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
-    return _reduced(loss, reduction)
-
-
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """x for the target 1, max(0, margin - x) for -1.
-
-    Args:
-        input: distances, any shape.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    number = resolve(reduction, size_average, reduce)
-    return ops.hinge_embedding_loss(input, target, margin, number)
-
-
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, -target * (input1 - input2) + margin); RuntimeError unless all have as many dimensions.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    number = resolve(reduction, size_average, reduce)
-    _require_same_dim("margin_ranking_loss", input1=input1, input2=input2, target=target)
-    return ops.margin_ranking_loss(input1, input2, target, margin, number)
-
-
-def _require_same_dim(what, **tensors):
-    if len({tensor.dim() for tensor in tensors.values()}) != 1:
-        sizes = ", ".join(f"{name}: {tensor.shape}" for name, tensor in tensors.items())
-        raise RuntimeError(f"{what} : All input tensors should have same dimension but got sizes: {sizes} ")
-
-
-def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """1 - cos(input1, input2) for the target 1, max(0, cos - margin) for -1.
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    number = resolve(reduction, size_average, reduce)
-    return ops.cosine_embedding_loss(input1, input2, target, margin, number)
-
-
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Mean over all other classes of max(0, margin - input[target] + input[i]) ** p, with p 1 or 2.
-
-    Args:
-        weight: factor (C,) for each class, or None.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    number = resolve(reduction, size_average, reduce)
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and weight.dim() != 1:
-        raise ValueError("weight must be one-dimensional")
-    return ops.multi_margin_loss(input, target, p, margin, weight, number)
-
-
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                           reduction: str = "mean") -> Tensor:
-    """The margin loss of several labels per sample: `target` lists their indices, ended by -1.
-
-    Args:
-        input: scores, (N, C) or (C,).
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    return ops.multilabel_margin_loss(input, target, resolve(reduction, size_average, reduce))
-
-
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-                     reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)).
-
-    Args:
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    return ops.soft_margin_loss(input, target, resolve(reduction, size_average, reduce))
-
-
-def multilabel_soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Binary cross entropy of sigmoid(input) with `target`, averaged over the last dimension, the classes.
-
-    Args:
-        weight: factor (C,) for each class, or None.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_get_string(size_average, reduce)
-    get_enum(reduction)
-    loss = -(target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input))
-    if weight is not None:
-        loss = loss * weight
-    return _reduced(loss.sum(dim=input.dim() - 1) / input.shape[-1], reduction)
-
-
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, |anchor - positive|_p - |anchor - negative|_p + margin) (Balntas et al. 2016).
-
-    Args:
-        p: order of the norm that is the distance.
-        eps: added to differences, for stability.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    number = resolve(reduction, size_average, reduce)
-    _require_margin(margin)
-    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
-
-
-def _require_margin(margin):
-    if margin <= 0:
-        raise ValueError(f"margin must be greater than 0, got {margin}")
-
-
-def triplet_margin_with_distance_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
-    """`triplet_margin_loss` for any distance, a function of two tensors; the Euclidean one by default.
-
-    Args:
-        anchor: (N, ...), floating.
-        positive: likewise, what should be near.
-        negative: likewise, what should be far.
-        distance_function: takes two tensors and gives a distance for each pair; by default the Euclidean.
-        margin: how much farther the negative should be; positive.
-        swap: take the smaller of the distances from the negative to the anchor and to the positive.
-        reduction: "none", "mean" or "sum" over the elements.
-    """
-    _require_margin(margin)
-    get_enum(reduction)
-    distance = ops.pairwise_distance if distance_function is None else distance_function
-    _require_same_dim("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = gl.minimum(far, distance(positive, negative))
-    return _reduced(gl.clamp_min(margin + near - far, 0), reduction)
+    return reduced(loss, reduction)
 
 
 def ctc_loss(
