@@ -22,6 +22,7 @@ but a plain tensor (a number, a list, a wrapper subclass) raises AttributeError 
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 GRAD_OFF = 1
 INFERENCE = 2
@@ -45,6 +46,7 @@ class ThreadState(threading.local):
     modes = ()                   # stack of function and dispatch modes
     autocast = None              # what autocast has been told: amp/settings.py
     unrecorded = 0               # how many blocks in which nothing is recorded were entered
+    profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
 
     def __init__(self):
         self.flags = _new_threads[0]

@@ -18,7 +18,8 @@ __all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable
 
 _LAZY = {"Function": "function", "Variable": "variable", "is_multithreading_enabled": "grad_mode",
          "set_multithreading_enabled": "grad_mode"}
-_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "anomaly_mode", "grad_mode", "variable"}
+_MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "profiler_util", "anomaly_mode", "grad_mode",
+            "variable"}
 
 
 if TYPE_CHECKING:
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypeAlias
 
     from ..tensor import Tensor
-    from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+    from . import (
+        anomaly_mode,
+        forward_ad,
+        function,
+        functional,
+        grad_mode,
+        graph,
+        profiler,
+        profiler_util,
+        variable,
+    )
     from .function import Function
     from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
     from .grad_mode import set_multithreading_enabled

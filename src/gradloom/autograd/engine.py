@@ -19,7 +19,7 @@ from sys import getrefcount
 import numpy as np
 
 from .. import _operators
-from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
+from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from . import hooks as hook_calls
 from .node import NO_EDGE, GraphRoot, Node
 from .validate import validate_gradient
@@ -183,7 +183,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
     add = np.add
     ready: list = []
-    watched = state.flags & ANOMALY
+    watched = state.flags & (ANOMALY | INTERCEPT)
     while True:
         task.node = node
         next_node = None

@@ -22,6 +22,12 @@ _SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
 _HINT = ("with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
          "your program that called the operator")
+# What lies between the engine's loop and a hook or a node.
+_BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
+
+
+def _is_between(code) -> bool:
+    return code in _BETWEEN or code.co_qualname.startswith("evaluate") and code.co_filename.endswith("recorder.py")
 
 
 def explain(error: Exception, loop) -> None:
@@ -41,7 +47,7 @@ def explain(error: Exception, loop) -> None:
         return  # a callback at the end of the pass, which is the user's
     node = frames[at][0].f_locals["node"]
     inner = frames[at + 1:]
-    if inner and inner[0][0].f_code is hook_calls.run.__code__:
+    while inner and _is_between(inner[0][0].f_code):
         del inner[0]
     if inner and inner[0][0].f_code in _CALLERS_OF_HOOKS:
         notes = [f"This came from a hook of {described(node)}."]

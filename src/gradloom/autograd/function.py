@@ -245,6 +245,8 @@ class Function(metaclass=FunctionMeta):
         if flags & ANOMALY:
             remember(ctx)
         ctx.needs_input_grad = _needs(is_tensor, edges) if requires_grad else (False,) * len(args)
+        profiler = state.profiler
+        record = None if profiler is None else profiler.begin(cls.__name__, sequence_nr=ctx.sequence_nr)
         state.flags = (flags | GRAD_OFF) & ~FORWARD_AD
         try:
             if separate:
@@ -254,6 +256,8 @@ class Function(metaclass=FunctionMeta):
                 output = cls.forward(ctx, *args)
         finally:
             state.flags = flags
+            if record is not None:
+                profiler.end(record)
         outputs = output if isinstance(output, tuple) else (output,)
         wrapped = wrap_outputs(ctx, tensors, outputs, records)
         if records and ctx.to_save:

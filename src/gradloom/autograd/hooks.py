@@ -35,7 +35,7 @@ def on_tensors(hooks, grads: list) -> None:
 
 
 def run(node, grads: list, edges: tuple) -> tuple:
-    """Run a node that has hooks, or that anomaly mode watches.
+    """Run a node that has hooks, or that anomaly mode or a profiler watches.
 
     Args:
         edges: the node's next edges, those with NO_EDGE replaced whose gradients are not wanted.
@@ -43,20 +43,35 @@ def run(node, grads: list, edges: tuple) -> tuple:
     Returns:
         The gradients that go on to the next nodes.
     """
+    if state.profiler is not None:
+        from ..profiler.recorder import evaluate
+        return evaluate(node, grads, edges, run_hooked, apply_node)
+    return run_hooked(node, grads, edges, apply_node)
+
+
+def run_hooked(node, grads: list, edges: tuple, apply) -> tuple:
+    """The same, with `apply(node, grads, edges)` for the node itself."""
     hooks = node.hooks
-    if hooks is not None:
-        on_tensors(hooks, grads)
-        if hooks.pre:
-            grads = before(hooks, grads)
-    given = tuple(grads) if hooks is not None and hooks.post else None  # a node may take gradients out of the list
+    if hooks is None:
+        return apply(node, grads, edges)
+    on_tensors(hooks, grads)
+    if hooks.pre:
+        grads = before(hooks, grads)
+    given = tuple(grads) if hooks.post else None  # a node may take gradients out of the list
+    outputs = apply(node, grads, edges)
+    if given is not None:
+        outputs = after(hooks, validated(node, outputs), given)
+    elif hooks.post:  # registered meanwhile
+        outputs = after(hooks, validated(node, outputs), tuple(grads))
+    return outputs
+
+
+def apply_node(node, grads: list, edges: tuple) -> tuple:
+    """Call a node, watched by anomaly mode if that is on."""
     if state.flags & ANOMALY:
         from .anomaly_mode import apply_watched
-        outputs = apply_watched(node, grads, edges)
-    else:
-        outputs = node.apply(grads, edges)
-    if hooks is not None and hooks.post:
-        outputs = after(hooks, validated(node, outputs), tuple(grads) if given is None else given)
-    return outputs
+        return apply_watched(node, grads, edges)
+    return node.apply(grads, edges)
 
 
 def before(hooks, grads: list) -> list:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import gradloom as gl
+from gradloom.dispatch import state
 from gradloom.optim._arrays import is_tensor_of_many
 from gradloom.utils.hooks import RemovableHandle
 
@@ -72,8 +73,7 @@ def _hooked(step):
     They are given all of its arguments, the optimizer among them.
     """
 
-    @functools.wraps(step)
-    def wrapper(*args, **kwargs):
+    def with_hooks(*args, **kwargs):
         self = args[0]
         for hook in (*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             answer = hook(self, args, kwargs)
@@ -91,8 +91,21 @@ def _hooked(step):
             hook(self, args, kwargs)
         return result
 
+    @functools.wraps(step)
+    def wrapper(*args, **kwargs):
+        if state.profiler is None:
+            return with_hooks(*args, **kwargs)
+        with _marked(args[0], "step"):
+            return with_hooks(*args, **kwargs)
+
     wrapper.hooked = True
     return wrapper
+
+
+def _marked(optimizer, method):
+    """A block that profiles show as PyTorch's do: `Optimizer.step#SGD.step`."""
+    from gradloom.profiler import record_function
+    return record_function(f"Optimizer.{method}#{type(optimizer).__name__}.{method}")
 
 
 class Optimizer:
@@ -181,6 +194,13 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters: to None or, without `set_to_none`, to zeros in place."""
+        if state.profiler is None:
+            self._zero_grad(set_to_none)
+        else:
+            with _marked(self, "zero_grad"):
+                self._zero_grad(set_to_none)
+
+    def _zero_grad(self, set_to_none):
         for group in self.param_groups:
             for parameter in group["params"]:
                 gradient = parameter.grad

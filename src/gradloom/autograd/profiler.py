@@ -1,0 +1,78 @@
+"""gradloom.autograd.profiler: the profiler without a schedule, `record_function`, and the events of a profile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..profiler.collected import profile
+from ..profiler.event_list import EventList
+from ..profiler.events import FunctionEvent, FunctionEventAvg, Interval, Kernel
+from ..profiler.recorder import record_function
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel", "emit_itt", "emit_nvtx",
+           "load_nvprof", "parse_nvprof_trace", "profile", "record_function"]
+
+
+class _Elsewhere:
+    """A profile that another program takes; with `enabled=False` it does nothing."""
+
+    _program = ""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+        self.record_shapes = record_shapes
+
+    def __enter__(self) -> Self | None:
+        if not self.enabled:
+            return None
+        raise RuntimeError(f"{type(self).__name__} marks events for {self._program}, which gradloom cannot talk to: "
+                           "use gradloom.profiler.profile and export_chrome_trace()")
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+class emit_nvtx(_Elsewhere):
+    """Marks for NVIDIA's profilers; not there.
+
+    Args:
+        enabled: False for one that does nothing.
+        record_shapes: has no effect.
+
+    Raises:
+        RuntimeError: when it is entered, if it is enabled.
+    """
+
+    _program = "NVIDIA's profilers (NVTX)"
+
+
+class emit_itt(_Elsewhere):
+    """Marks for Intel's VTune; not there.
+
+    Args:
+        enabled: False for one that does nothing.
+        record_shapes: has no effect.
+
+    Raises:
+        RuntimeError: when it is entered, if it is enabled.
+    """
+
+    _program = "Intel's VTune (ITT)"
+
+
+def load_nvprof(path: str) -> EventList:
+    """Read what nvprof wrote; not there.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("load_nvprof() reads profiles of NVIDIA GPUs, which gradloom does not run on")
+
+
+parse_nvprof_trace = load_nvprof

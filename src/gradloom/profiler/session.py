@@ -1,0 +1,341 @@
+"""`gradloom.profiler.profile`: what is recorded, in which steps, and what is done with it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .collected import profile as _Collected
+from .recorder import record_function
+from .schedule import ProfilerAction, always
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from .event_list import EventList
+
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+class ProfilerActivity(enum.Enum):
+    """What a profiler can look at. CPU is what there is here; the others are for code that names them."""
+
+    CPU = 0
+    XPU = 1
+    CUDA = 2
+    HPU = 3
+    MTIA = 4
+    PrivateUse1 = 5
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What profilers can look at here: the CPU."""
+    return {ProfilerActivity.CPU}
+
+
+def _chosen(activities) -> set[ProfilerActivity]:
+    if activities is None:
+        return supported_activities()
+    chosen: set[Any] = set()
+    for item in activities:
+        chosen.update(item if isinstance(item, dict) else (item,))
+    strange = [item for item in chosen if not isinstance(item, ProfilerActivity)]
+    if strange or not chosen:
+        raise AssertionError("No valid profiler activities found: `activities` takes members of ProfilerActivity, such "
+                             f"as [ProfilerActivity.CPU], but got {activities!r}")
+    return chosen
+
+
+class _KinetoProfile:
+    """A profile without a schedule: `start` and `stop`, or its parts.
+
+    Args:
+        activities: members of ProfilerActivity; what is not the CPU has no events here.
+        record_shapes: note shapes, types and values of arguments.
+        profile_memory: note what results allocate, and when it is freed.
+        with_stack: note where in the user's code each call is.
+        with_flops: estimate floating point operations.
+        with_modules: accepted; as in PyTorch, modules are not recorded.
+        experimental_config: with `capture_overload_names`, events have the overloads of their operators.
+        execution_trace_observer: its start() and stop() are called with the profiler's.
+        acc_events: keep the events of former cycles.
+        custom_trace_id_callback: makes the id of each cycle's trace.
+        post_processing_timeout_s: accepted; events are always complete.
+
+    Raises:
+        AssertionError: if `activities` names none.
+    """
+
+    def __init__(self, *, activities: Iterable[Any] | None = None, record_shapes: bool = False,
+                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+                 with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
+                 acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None,
+                 post_processing_timeout_s: float | None = None) -> None:
+        self.activities = _chosen(activities)
+        self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
+        self.with_flops, self.with_modules = with_flops, with_modules
+        self.experimental_config, self.execution_trace_observer = experimental_config, execution_trace_observer
+        self.acc_events, self.custom_trace_id_callback = acc_events, custom_trace_id_callback
+        self.profiler: _Collected | None = None
+        self._metadata: dict[str, str] = {}  # of the next trace: name -> JSON
+        self._preset: dict[str, str] = {}    # of all traces
+
+    def prepare_trace(self) -> None:
+        """Get ready to record a trace."""
+        if self.profiler is None or not self.acc_events:
+            self.profiler = _Collected(
+                use_cpu=True, record_shapes=self.record_shapes, with_flops=self.with_flops,
+                profile_memory=self.profile_memory, with_stack=self.with_stack, with_modules=self.with_modules,
+                experimental_config=self.experimental_config, acc_events=self.acc_events,
+                custom_trace_id_callback=self.custom_trace_id_callback)
+        self.profiler._prepare_trace()
+        self._metadata = {}
+
+    def start_trace(self) -> None:
+        """Begin to record."""
+        if self.execution_trace_observer:
+            self.execution_trace_observer.start()
+        self._collected("starting trace")._start_trace()
+
+    def stop_trace(self) -> None:
+        """Stop recording.
+
+        Raises:
+            AssertionError: if nothing was started.
+        """
+        if self.execution_trace_observer:
+            self.execution_trace_observer.stop()
+        self._collected("stopping trace").__exit__(None, None, None)
+
+    def start(self) -> None:
+        """Get ready and record."""
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        """Stop recording."""
+        self.stop_trace()
+
+    def _collected(self, doing: str) -> _Collected:
+        if self.profiler is None:
+            raise AssertionError(f"Profiler must be initialized before {doing}: use it in a `with` block, or start() "
+                                 "it")
+        return self.profiler
+
+    def events(self) -> EventList:
+        """The events of the last cycle.
+
+        Raises:
+            AssertionError: if nothing was started.
+        """
+        return self._collected("accessing events").function_events
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:
+        """One row for each name of the last cycle; see EventList.key_averages.
+
+        Args:
+            group_by_input_shape: one for each name and shapes of inputs; for that `record_shapes` is needed.
+            group_by_stack_n: one for each name and innermost n calls of the user's; for that `with_stack` is needed.
+            group_by_overload_name: one for each name and overload.
+
+        Raises:
+            AssertionError: if nothing was started.
+        """
+        collected = self._collected("getting key averages")
+        return collected.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """Write the last cycle as a trace for chrome://tracing and Perfetto.
+
+        Args:
+            path: of the file; compressed if it ends in .gz.
+            use_python_export: accepted; there is no other way here.
+
+        Raises:
+            AssertionError: if nothing was started.
+        """
+        self._collected("exporting chrome trace").export_chrome_trace(path, {**self._preset, **self._metadata})
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write the stacks of the last cycle, for programs that draw flame graphs.
+
+        Args:
+            path: of the file.
+            metric: what is written behind each stack.
+
+        Raises:
+            AssertionError: if nothing was started, or without `with_stack`.
+        """
+        self._collected("exporting stacks").export_stacks(path, metric)
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Not there: which category (gradient, parameter, activation) memory belongs to is not recorded.
+
+        Args:
+            path, device: where to, and of which device.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("export_memory_timeline() is not there in gradloom. A trace of a profile with "
+                                  "profile_memory=True has the memory in use over time: export_chrome_trace()")
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Write a text into the next trace.
+
+        Args:
+            key, value: its name, and the text.
+        """
+        import json
+        self.add_metadata_json(key, json.dumps(value))
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Write a value into the next trace.
+
+        Args:
+            key, value: its name, and the value as JSON.
+        """
+        self._metadata[key] = value
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Write a value into every trace of this profiler.
+
+        Args:
+            key, value: its name, and the value as JSON.
+        """
+        self._preset[key] = value
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[ProfilerActivity]) -> None:
+        """Pause recording, or go on.
+
+        Args:
+            enable: whether to record.
+            activities: what; only ProfilerActivity.CPU has an effect.
+        """
+        if self.profiler is not None:
+            self.profiler.toggle_collection_dynamic(enable, activities)
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """Let a function make the ids of traces.
+
+        Args:
+            callback: takes nothing and returns a str.
+        """
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """The id of the last trace; None before the first."""
+        return None if self.profiler is None else self.profiler.trace_id
+
+
+class profile(_KinetoProfile):
+    """A profile of what runs in a `with` block, or between start() and stop().
+
+        with profile(record_shapes=True) as prof:
+            net(x).sum().backward()
+        print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+
+    Args:
+        schedule: a function from the number of a step to a ProfilerAction, such as `schedule(...)` makes; step() goes
+            on to the next step. Without it everything is recorded.
+        on_trace_ready: called with the profiler at the end of each cycle.
+        use_cuda: an old way to name an activity; warns.
+        activities, record_shapes, profile_memory, with_stack, with_flops, with_modules: as for _KinetoProfile: what is
+            recorded.
+        experimental_config, execution_trace_observer, acc_events, custom_trace_id_callback, post_processing_timeout_s:
+            as for _KinetoProfile.
+
+    Raises:
+        AssertionError: if `activities` names none.
+        TypeError: if the schedule cannot be called.
+    """
+
+    def __init__(self, *, activities: Iterable[Any] | None = None,
+                 schedule: Callable[[int], ProfilerAction] | None = None,
+                 on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False,
+                 profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+                 with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
+                 acc_events: bool = False, use_cuda: bool | None = None,
+                 custom_trace_id_callback: Callable[[], str] | None = None,
+                 post_processing_timeout_s: float | None = None) -> None:
+        if use_cuda is not None:
+            import warnings
+            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+        super().__init__(activities=activities, record_shapes=record_shapes, profile_memory=profile_memory,
+                         with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+                         experimental_config=experimental_config, execution_trace_observer=execution_trace_observer,
+                         acc_events=acc_events, custom_trace_id_callback=custom_trace_id_callback,
+                         post_processing_timeout_s=post_processing_timeout_s)
+        if schedule is not None and not callable(schedule):
+            raise TypeError(f"'{type(schedule).__name__}' object is not callable: schedule must be a function from the "
+                            "number of a step to a ProfilerAction")
+        self.schedule = always if schedule is None else schedule
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.step_num = 0
+        self.current_action = self.schedule(0)
+        self.step_rec_fn: record_function | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with the first step."""
+        self._change(ProfilerAction.NONE, self.current_action)
+        self._begin_step()
+
+    def stop(self) -> None:
+        """End the last step; a trace that is being recorded is ready with that."""
+        self._end_step()
+        if self.current_action is ProfilerAction.WARMUP:
+            self._collected("stopping trace")._cancel()
+        elif self.current_action in _RECORDING:
+            self._collected("stopping trace")
+            self._finish()
+
+    def step(self) -> None:
+        """Go on to the next step, and do what the schedule says for it."""
+        self._end_step()
+        before = self.current_action
+        self.step_num += 1
+        self.current_action = self.schedule(self.step_num)
+        self._change(before, self.current_action)
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        if self.record_steps:
+            self.step_rec_fn = record_function(f"ProfilerStep#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _end_step(self) -> None:
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
+
+    def _change(self, before: ProfilerAction, now: ProfilerAction) -> None:
+        """Do what lies between the actions of two steps."""
+        if before is ProfilerAction.RECORD and now not in _RECORDING:
+            import warnings
+            warnings.warn(f"Incorrect schedule: RECORD followed by {now.name}. The last step of a cycle must be "
+                          "RECORD_AND_SAVE; this trace is handed over now", stacklevel=3)
+            self._finish()
+        elif before is ProfilerAction.RECORD_AND_SAVE:
+            self._finish()
+        recorded = before is ProfilerAction.RECORD
+        if now is ProfilerAction.WARMUP and before is not ProfilerAction.WARMUP:
+            self.prepare_trace()
+        elif now in _RECORDING and not recorded:
+            if before is not ProfilerAction.WARMUP:
+                self.prepare_trace()
+            self.start_trace()
+
+    def _finish(self) -> None:
+        self.stop_trace()
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
