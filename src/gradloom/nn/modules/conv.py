@@ -13,6 +13,7 @@ from gradloom.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _tr
 from gradloom.nn.parameter import Parameter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from gradloom import Tensor
@@ -149,16 +150,10 @@ def _string_padding(padding, kernel_size, dilation):
     return pairs
 
 
-class Conv1d(_ConvNd):
-    """Cross-correlation of (N, in_channels, L) with `out_channels` kernels.
+class _Convolution(_ConvNd):
+    """What the plain convolutions share. They differ in the number of dimensions, which `_sizes` knows."""
 
-    Args:
-        kernel_size, stride, dilation: a number or one per dimension.
-        padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
-        groups: input and output channels are split into as many groups, each seeing its own inputs only.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        bias: whether a vector (out_channels,) is added.
-    """
+    _sizes: Callable[..., tuple[Any, ...]]
 
     def __init__(
         self,
@@ -174,20 +169,33 @@ class Conv1d(_ConvNd):
         device: Device | None = None,
         dtype: DType | None = None,
     ) -> None:
-        padding = padding if isinstance(padding, str) else _single(padding)
-        sizes = _single(kernel_size), _single(stride), padding, _single(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, False, _single(0), groups, bias, padding_mode, device, dtype
-        )
-
-    def _convolve(self, *args):
-        return F.conv1d(*args)
+        sizes = self._sizes
+        padding = padding if isinstance(padding, str) else sizes(padding)
+        super().__init__(in_channels, out_channels, sizes(kernel_size), sizes(stride), padding, sizes(dilation), False,
+                         sizes(0), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
-class Conv2d(_ConvNd):
+class Conv1d(_Convolution):
+    """Cross-correlation of (N, in_channels, L) with `out_channels` kernels.
+
+    Args:
+        kernel_size, stride, dilation: a number or one per dimension.
+        padding: likewise, or "valid" (none) or "same" (the output is as long as the input; stride 1).
+        groups: input and output channels are split into as many groups, each seeing its own inputs only.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        bias: whether a vector (out_channels,) is added.
+    """
+
+    _sizes = staticmethod(_single)
+
+    def _convolve(self, *args):
+        return F.conv1d(*args)
+
+
+class Conv2d(_Convolution):
     """Cross-correlation of (N, in_channels, H, W) with `out_channels` kernels; arguments as for `Conv1d`.
 
     Args:
@@ -200,34 +208,13 @@ class Conv2d(_ConvNd):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | IntList,
-        stride: int | IntList = 1,
-        padding: str | int | IntList = 0,
-        dilation: int | IntList = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DType | None = None,
-    ) -> None:
-        padding = padding if isinstance(padding, str) else _pair(padding)
-        sizes = _pair(kernel_size), _pair(stride), padding, _pair(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, False, _pair(0), groups, bias, padding_mode, device, dtype
-        )
+    _sizes = staticmethod(_pair)
 
     def _convolve(self, *args):
         return F.conv2d(*args)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
 
-
-class Conv3d(_ConvNd):
+class Conv3d(_Convolution):
     """Cross-correlation of (N, in_channels, D, H, W) with `out_channels` kernels.
 
     Arguments as for `Conv1d`.
@@ -242,6 +229,17 @@ class Conv3d(_ConvNd):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
+    _sizes = staticmethod(_triple)
+
+    def _convolve(self, *args):
+        return F.conv3d(*args)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """What transposed convolutions share: zeros as only padding, an output size that may be asked for."""
+
+    _sizes: Callable[..., tuple[Any, ...]]
+
     def __init__(
         self,
         in_channels: int,
@@ -249,61 +247,19 @@ class Conv3d(_ConvNd):
         kernel_size: int | IntList,
         stride: int | IntList = 1,
         padding: str | int | IntList = 0,
-        dilation: int | IntList = 1,
+        output_padding: int | IntList = 0,
         groups: int = 1,
         bias: bool = True,
+        dilation: int | IntList = 1,
         padding_mode: str = "zeros",
         device: Device | None = None,
         dtype: DType | None = None,
     ) -> None:
-        padding = padding if isinstance(padding, str) else _triple(padding)
-        sizes = _triple(kernel_size), _triple(stride), padding, _triple(dilation)
-        super().__init__(
-            in_channels, out_channels, *sizes, False, _triple(0), groups, bias, padding_mode, device, dtype
-        )
-
-    def _convolve(self, *args):
-        return F.conv3d(*args)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
-
-
-class _ConvTransposeNd(_ConvNd):
-    """What transposed convolutions share: zeros as only padding, an output size that may be asked for."""
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | IntList,
-        stride: int | IntList,
-        padding: str | int | IntList,
-        output_padding: int | IntList,
-        groups: int,
-        bias: bool,
-        dilation: int | IntList,
-        padding_mode: str,
-        device: Device,
-        dtype: DType,
-    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            True,
-            output_padding,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+        sizes = self._sizes
+        super().__init__(in_channels, out_channels, sizes(kernel_size), sizes(stride), sizes(padding), sizes(dilation),
+                         True, sizes(output_padding), groups, bias, padding_mode, device, dtype)
 
     def _output_padding(self, input, output_size):
         """What to add to the smallest possible output so that it has the spatial sizes asked for."""
@@ -339,18 +295,10 @@ class _ConvTransposeNd(_ConvNd):
             )
         return tuple(size - low for size, low in zip(output_size, smallest, strict=True))
 
-    def _transposed(self, convolve, input, output_size):
+    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
         output_padding = self._output_padding(input, output_size)
-        return convolve(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            output_padding,
-            self.groups,
-            self.dilation,
-        )
+        return self._convolve(input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups,
+                              self.dilation)
 
 
 class ConvTranspose1d(_ConvTransposeNd):
@@ -368,38 +316,10 @@ class ConvTranspose1d(_ConvTransposeNd):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | IntList,
-        stride: int | IntList = 1,
-        padding: str | int | IntList = 0,
-        output_padding: int | IntList = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | IntList = 1,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            _single(kernel_size),
-            _single(stride),
-            _single(padding),
-            _single(output_padding),
-            groups,
-            bias,
-            _single(dilation),
-            padding_mode,
-            device,
-            dtype,
-        )
+    _sizes = staticmethod(_single)
 
-    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
-        return self._transposed(F.conv_transpose1d, input, output_size)
+    def _convolve(self, *args):
+        return F.conv_transpose1d(*args)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
@@ -418,38 +338,10 @@ class ConvTranspose2d(_ConvTransposeNd):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | IntList,
-        stride: int | IntList = 1,
-        padding: str | int | IntList = 0,
-        output_padding: int | IntList = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | IntList = 1,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            _pair(kernel_size),
-            _pair(stride),
-            _pair(padding),
-            _pair(output_padding),
-            groups,
-            bias,
-            _pair(dilation),
-            padding_mode,
-            device,
-            dtype,
-        )
+    _sizes = staticmethod(_pair)
 
-    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
-        return self._transposed(F.conv_transpose2d, input, output_size)
+    def _convolve(self, *args):
+        return F.conv_transpose2d(*args)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
@@ -468,35 +360,7 @@ class ConvTranspose3d(_ConvTransposeNd):
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | IntList,
-        stride: int | IntList = 1,
-        padding: str | int | IntList = 0,
-        output_padding: int | IntList = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | IntList = 1,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            _triple(kernel_size),
-            _triple(stride),
-            _triple(padding),
-            _triple(output_padding),
-            groups,
-            bias,
-            _triple(dilation),
-            padding_mode,
-            device,
-            dtype,
-        )
+    _sizes = staticmethod(_triple)
 
-    def forward(self, input: Tensor, output_size: IntList | None = None) -> Tensor:
-        return self._transposed(F.conv_transpose3d, input, output_size)
+    def _convolve(self, *args):
+        return F.conv_transpose3d(*args)
