@@ -72,7 +72,7 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
     wrong = _operator_problem(name)
     if wrong:
         raise text.error(f"`{name}` cannot be the name of an operator: {wrong}", "choose another name", 0, len(name))
-    arguments = [a.name for a in schema.arguments]
+    arguments = [a.python_name for a in schema.arguments]
     results = [r.name for r in schema.returns if r.name is not None]
     outs = {a.name for a in schema.out_arguments}
     for what, names in (("argument", arguments), ("result", results)):

@@ -26,6 +26,9 @@ from .schema_types import (
 # A factory's out= variant takes these from the tensor that is given, so it does not have them as arguments.
 _FACTORY_OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
+# Arguments that PyTorch's schemas have and that generated code calls something else by (see reserved.py).
+_TAKEN = frozenset({"wrap"})
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -74,8 +77,8 @@ class Argument:
 
     @property
     def python_name(self) -> str:
-        """The name as a Python parameter: `from` is a keyword and becomes `from_`."""
-        return self.name + "_" if keyword.iskeyword(self.name) else self.name
+        """The name as a Python parameter: `from` is a keyword and becomes `from_`; callers go on saying `from`."""
+        return self.name + "_" if keyword.iskeyword(self.name) or self.name in _TAKEN else self.name
 
     def __str__(self) -> str:
         default = "" if self.default is None else f"={self.default}"

@@ -14,6 +14,7 @@ A name that is written by hand as well (einsum, Tensor.norm) is left out here, b
 from __future__ import annotations
 
 import ast
+import keyword
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +149,8 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
         positional = ["self"] if method else []
         keywords: list[str] = []
         for p in shown:
-            name = "input" if p.argument.name == "self" and p.argument.type.is_tensor else p.argument.python_name
+            name = "input" if p.argument.name == "self" and p.argument.type.is_tensor else p.argument.name
+            name = p.argument.python_name if keyword.iskeyword(name) else name
             if p is starred:
                 positional.append(f"*{name}: int")
                 continue

@@ -180,7 +180,7 @@ def is_direct(schema: FunctionSchema) -> bool:
         type_ = argument.type
         if type_.is_list or (type_.base.name not in GUARDED and type_.base.name not in ("Tensor", "Scalar")):
             return False
-        if argument.name in ALIASES and argument.default is not None:
+        if argument.name in ALIASES and argument.default is not None or argument.python_name != argument.name:
             return False
     return True
 

@@ -760,6 +760,10 @@ OVERLOADS = {
     "detach_": (
         ("default", "detach_", 'detach_(Tensor(a!) self) -> Tensor(a!)', "inplace", "", "composite"),
     ),
+    "detach_copy": (
+        ("default", "detach_copy", 'detach_copy(Tensor self) -> Tensor', "", "", "kernel"),
+        ("out", "detach_copy", 'detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "diag": (
         ("default", "diag", 'diag(Tensor self, int diagonal=0) -> Tensor', "", "", "composite"),
         ("out", "diag", 'diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "composite"),
@@ -981,6 +985,9 @@ OVERLOADS = {
     "fill_": (
         ("Scalar", "fill__Scalar", 'fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
         ("Tensor", "fill__Tensor", 'fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
+    ),
+    "fill_diagonal_": (
+        ("default", "fill_diagonal_", 'fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)', "inplace", "", "composite"),
     ),
     "fix": (
         ("default", "fix", 'fix(Tensor self) -> Tensor', "", "", "composite"),
@@ -2944,13 +2951,13 @@ OVERLOADS = {
         ("default", "unique_dim_consecutive", 'unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)', "dynamic_output_shape", "", "kernel"),
     ),
     "unsafe_chunk": (
-        ("default", "unsafe_chunk", 'unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]', "", "", "composite"),
+        ("default", "unsafe_chunk", 'unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]', "maybe_aliasing_or_mutating", "", "composite"),
     ),
     "unsafe_split": (
-        ("Tensor", "unsafe_split_Tensor", 'unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]', "", "", "kernel"),
+        ("Tensor", "unsafe_split_Tensor", 'unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]', "maybe_aliasing_or_mutating", "", "kernel"),
     ),
     "unsafe_split_with_sizes": (
-        ("default", "unsafe_split_with_sizes", 'unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]', "", "", "kernel"),
+        ("default", "unsafe_split_with_sizes", 'unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]', "maybe_aliasing_or_mutating", "", "kernel"),
     ),
     "unsqueeze": (
         ("default", "unsqueeze", 'unsqueeze(Tensor(a) self, int dim) -> Tensor(a)', "", "", "kernel"),
@@ -2991,8 +2998,16 @@ OVERLOADS = {
     "view_as_complex": (
         ("default", "view_as_complex", 'view_as_complex(Tensor(a) self) -> Tensor(a)', "changes_dtype", "", "kernel"),
     ),
+    "view_as_complex_copy": (
+        ("default", "view_as_complex_copy", 'view_as_complex_copy(Tensor self) -> Tensor', "changes_dtype", "", "kernel"),
+        ("out", "view_as_complex_copy", 'view_as_complex_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "changes_dtype out", "", "kernel"),
+    ),
     "view_as_real": (
         ("default", "view_as_real", 'view_as_real(Tensor(a) self) -> Tensor(a)', "changes_dtype", "", "kernel"),
+    ),
+    "view_as_real_copy": (
+        ("default", "view_as_real_copy", 'view_as_real_copy(Tensor self) -> Tensor', "changes_dtype", "", "kernel"),
+        ("out", "view_as_real_copy", 'view_as_real_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "changes_dtype out", "", "kernel"),
     ),
     "view_copy": (
         ("default", "view_copy", 'view_copy(Tensor self, int[] size) -> Tensor', "", "", "kernel"),

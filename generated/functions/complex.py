@@ -177,3 +177,37 @@ class ViewAsComplexBackward0(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+class ViewAsRealBackward0_copy(Node):
+    """view_as_real_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: view_as_complex(grad.contiguous())
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.view_as_complex(grad.contiguous())
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ViewAsComplexBackward0_copy(Node):
+    """view_as_complex_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: view_as_real(grad.contiguous())
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.view_as_real(grad.contiguous())
+        else:
+            grad_of_self = None
+        return (grad_of_self,)

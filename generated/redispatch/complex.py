@@ -25,7 +25,9 @@ from gradloom.generated.functions.complex import (
     ConjPhysicalBackward1,
     PolarBackward0,
     ViewAsComplexBackward0,
+    ViewAsComplexBackward0_copy,
     ViewAsRealBackward0,
+    ViewAsRealBackward0_copy,
 )
 
 
@@ -281,6 +283,39 @@ def view_as_real(call, input):
     return result
 
 
+def view_as_real_copy(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsRealBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_real(self_t)
+                result_tangent = ops.view_as_real(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def view_as_complex(call, input):
     flags = state.flags
     self_ = input._array
@@ -309,4 +344,37 @@ def view_as_complex(call, input):
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
+    return result
+
+
+def view_as_complex_copy(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsComplexBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_complex(self_t)
+                result_tangent = ops.view_as_complex(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
     return result

@@ -97,6 +97,20 @@ from gradloom.generated.functions.shape import (
 new = object.__new__
 
 
+def detach_copy(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
+    if not flags & GRAD_OFF:
+        not_implemented_history("detach_copy", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("detach_copy", (input,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def clone(call, input, memory_format):
     flags = state.flags
     self_ = input._array

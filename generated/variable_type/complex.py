@@ -38,7 +38,9 @@ from gradloom.generated.functions.complex import (
     ConjPhysicalBackward1,
     PolarBackward0,
     ViewAsComplexBackward0,
+    ViewAsComplexBackward0_copy,
     ViewAsRealBackward0,
+    ViewAsRealBackward0_copy,
 )
 
 
@@ -640,6 +642,67 @@ _VIEW_AS_REAL = GuardedOverload("view_as_real", ((
 ),))
 
 
+def view_as_real_copy(input, *, out=None):
+    """view_as_real_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = view_as_complex(g)
+    dz = view_as_real(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewAsRealBackward0_copy, from the entry view_as_real of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VIEW_AS_REAL_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(view_as_real_copy, (input,), out)
+    if out is not None:
+        return write_out(view_as_real_copy, (input,), out)
+    result_ = kernels_complex.view_as_real(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsRealBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_real(self_t)
+                result_tangent = ops.view_as_real(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_VIEW_AS_REAL_COPY = GuardedOverload("view_as_real_copy", ((
+    'view_as_real_copy(Tensor self, *, Tensor? out=None)',
+    view_as_real_copy,
+),))
+
+
 def view_as_complex(input):
     """view_as_complex(Tensor(a) self) -> Tensor(a)
 
@@ -694,6 +757,67 @@ def view_as_complex(input):
 _VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
     'view_as_complex(Tensor self)',
     view_as_complex,
+),))
+
+
+def view_as_complex_copy(input, *, out=None):
+    """view_as_complex_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = view_as_real(g)
+    dz = view_as_complex(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    ViewAsComplexBackward0_copy, from the entry view_as_complex of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _VIEW_AS_COMPLEX_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(view_as_complex_copy, (input,), out)
+    if out is not None:
+        return write_out(view_as_complex_copy, (input,), out)
+    result_ = kernels_complex.view_as_complex(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ViewAsComplexBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: view_as_complex(self_t)
+                result_tangent = ops.view_as_complex(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_VIEW_AS_COMPLEX_COPY = GuardedOverload("view_as_complex_copy", ((
+    'view_as_complex_copy(Tensor self, *, Tensor? out=None)',
+    view_as_complex_copy,
 ),))
 
 

@@ -157,6 +157,44 @@ _DETACH_ = GuardedOverload("detach_", ((
 ),), composite_shape.detach_)
 
 
+def detach_copy(input, *, out=None):
+    """detach_copy(Tensor self) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _DETACH_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(detach_copy, (input,), out)
+    if out is not None:
+        return write_out(detach_copy, (input,), out)
+    result_ = kernels_shape.clone(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("detach_copy", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("detach_copy", (input,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_DETACH_COPY = GuardedOverload("detach_copy", ((
+    'detach_copy(Tensor self, *, Tensor? out=None)',
+    detach_copy,
+),))
+
+
 def clone(input, memory_format, *, out=None):
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
 
@@ -3202,6 +3240,17 @@ _DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
     'diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor? out=None)',
     diagonal_copy,
 ),))
+
+
+def fill_diagonal_(self, fill_value, wrap_):
+    """fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)
+
+    Made of other operators by composite.shape.fill_diagonal_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(fill_diagonal_, (self, fill_value, wrap_), None, composite_shape.fill_diagonal_)
+    return composite_shape.fill_diagonal_(self, fill_value, wrap_)
 
 
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from keyword import iskeyword
 
 import pytest
 
@@ -60,6 +61,13 @@ def parameters(node: ast.FunctionDef) -> list[tuple[str, ast.arg, bool, bool]]:
     return found + [(a.arg, a, d is not None, True) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
 
 
+def shown_name(argument) -> str:
+    """The name by which callers know an argument; `from` cannot be one."""
+    if argument.name == "self" and argument.type.is_tensor:
+        return "input"
+    return argument.python_name if iskeyword(argument.name) else argument.name
+
+
 def fits(node: ast.FunctionDef, schema, method: bool) -> bool:
     """Whether a stub says what the schema says."""
     told = [p for p in parameters(node) if p[0] not in ("out", "requires_grad")]
@@ -67,13 +75,13 @@ def fits(node: ast.FunctionDef, schema, method: bool) -> bool:
     if method:
         expected = [a for a in expected if a.name != "self"]
         told = told[1:]
-    names = {"input" if a.name == "self" else a.python_name for a in expected}
+    names = {shown_name(a) for a in expected}
     told = [p for p in told if p[0] in names | {"self"} or not p[2]]  # one overload may stand for one that has less
     if len(told) != len(expected):
         return False
     starred = node.args.vararg is not None
     for (name, argument, has_default, keyword_only), a in zip(told, expected, strict=True):
-        own = "input" if a.name == "self" and a.type.is_tensor and not method else a.python_name
+        own = a.name if method and a.name == "self" else shown_name(a)
         if name != own or keyword_only != a.kwarg_only:
             return False
         if argument is node.args.vararg:

@@ -196,6 +196,23 @@ def diagflat(self, offset):
     return ops.diag(ops.view(ops.contiguous(self), (-1,)), offset)
 
 
+def fill_diagonal_(self, fill_value, wrap):
+    """Write a number to the main diagonal; in a tall matrix, and with `wrap`, on from its top after one row more."""
+    array = self._array
+    if array.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if array.ndim > 2 and len(set(array.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    height, width = array.shape[:2]
+    step, length = sum(self.stride()), min(height, width)
+    ops.fill__Scalar(ops.as_strided(self, (length,), (step,), None), fill_value)
+    if wrap and array.ndim == 2 and height > width + 1:
+        rest = (array.size + width) // (width + 1) - length
+        offset = self.storage_offset() + self.stride(0) * (width + 1)
+        ops.fill__Scalar(ops.as_strided(self, (rest,), (step,), offset), fill_value)
+    return self
+
+
 def linalg_diagonal(A, offset, dim1, dim2):
     """A diagonal of the last two dimensions by default."""
     return ops.diagonal(A, offset, dim1, dim2)

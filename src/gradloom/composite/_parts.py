@@ -41,7 +41,7 @@ def chunk(self, chunks, dim):
 
 
 def unsafe_chunk(self, chunks, dim):
-    """As `chunk`, with results that are no views."""
+    """As `chunk`, with results that autograd does not know to be views."""
     return _in_chunks(self, chunks, dim, "chunk", ops.unsafe_split, ops.unsafe_split_with_sizes)
 
 

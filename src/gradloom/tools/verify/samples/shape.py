@@ -48,6 +48,7 @@ SAMPLES = {
     "select_backward": calls((tensor(3), (2, 3), 0, 1), (tensor(2), (2, 3), -1, -1), (number, (3,), 0, 2)),
     "slice_backward": calls((tensor(2, 2), (2, 3), 1, 1, 3, 1), (tensor(2, 2), (2, 4), -1, 0, 4, 2)),
     "narrow.Tensor": calls((x, 1, gradloom.tensor(1), 2)),
+    "fill_diagonal_": calls((x, 0.5), (tensor(7, 3), 2.0, True), (tensor(2, 2, 2), 1.0)),
     "diagonal_backward": calls((tensor(2), (2, 3), 0, 0, 1), (tensor(2, 2), (2, 3, 2), -1, 1, 2)),
     "unfold_backward": calls(
         (tensor(2, 2, 2), (2, 3), 1, 2, 1), (tensor(2, 2), (5,), 0, 2, 3), (tensor(1), (), 0, 1, 1)
