@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
 CORE = ("autograd", "construct", "dispatch", "functional", "generator", "indexing", "interception", "legacy",
-        "overloads", "printing", "profiler", "promotion", "python_data", "return_types", "tensor", "utils", "variants")
+        "overloads", "printing", "profiler", "promotion", "python_data", "return_types", "tensor",
+        "torch_function", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
     ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",

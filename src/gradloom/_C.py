@@ -5,11 +5,16 @@ from __future__ import annotations
 from .autograd import engine
 from .autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from .autograd.node import Node
-from .dispatch import state
+from .dispatch import ALL_ANSWER, NOBODY_ANSWERS, state
+from .dispatch import disabled_torch_function as _disabled_torch_function_impl
 from .ops._schema import Argument, FunctionSchema, parse_schema
+from .torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
 
-__all__ = ["Argument", "FunctionSchema", "_current_autograd_node", "_current_graph_task_execution_order",
-           "_current_graph_task_id", "_is_multithreading_enabled", "_will_engine_execute_node", "parse_schema"]
+__all__ = ["Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "FunctionSchema",
+           "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
+           "_disabled_torch_function_impl", "_is_multithreading_enabled", "_is_torch_function_all_disabled",
+           "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_len_torch_function_stack",
+           "_will_engine_execute_node", "parse_schema"]
 
 
 def _current_graph_task_id() -> int:
@@ -47,3 +52,23 @@ def _current_graph_task_execution_order() -> list[Node]:
     if state.graph_task is None:
         raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
     return engine.execution_order(state.graph_task)
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether classes answer functions in this thread."""
+    return state.function_overrides == ALL_ANSWER
+
+
+def _is_torch_function_all_disabled() -> bool:
+    """Whether neither classes nor modes answer functions in this thread."""
+    return state.function_overrides == NOBODY_ANSWERS
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a function mode is entered in this thread, and answers."""
+    return bool(state.function_modes) and state.function_overrides != NOBODY_ANSWERS
+
+
+def _len_torch_function_stack() -> int:
+    """How many function modes are entered in this thread."""
+    return len(state.function_modes)

@@ -140,6 +140,7 @@ if _typing.TYPE_CHECKING:
         nn as nn,
         ops as ops,
         optim as optim,
+        overrides as overrides,
         profiler as profiler,
         random as random,
         serialization as serialization,
@@ -193,7 +194,8 @@ if _typing.TYPE_CHECKING:
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "profiler"}
+                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "profiler",
+                 "overrides"}
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",

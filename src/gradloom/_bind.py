@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 from . import _operators, conversions, indexing
 from .device import (
     channels_last,
@@ -13,6 +15,7 @@ from .device import (
     preserve_format,
     strided,
 )
+from .dispatch import disabled_torch_function
 from .dtype import BY_NAME, PYTHON_TYPES, dtype
 from .generator import Generator
 from .overloads import register_types
@@ -33,7 +36,8 @@ def bind() -> dict:
                                channels_last=channels_last, channels_last_3d=channels_last_3d)
     register_types(Tensor=Tensor, dtype=dtype, device=device, layout=layout, memory_format=memory_format,
                    Generator=Generator, python_dtypes=PYTHON_TYPES, constants=constants,
-                   wrapped_number=wrapped_number)
+                   wrapped_number=wrapped_number, disabled_torch_function=disabled_torch_function,
+                   handle_torch_function=_meet)
     from .generated import namespaces
 
     operators = _operators.__dict__
@@ -44,11 +48,27 @@ def bind() -> dict:
             setattr(Tensor, name, method)
     for name, operator in _PROPERTIES.items():
         if operator in operators:
-            setattr(Tensor, name, property(operators[operator], _SETTERS.get(name)))
+            setattr(Tensor, name, property(_getter(operators[operator]), _SETTERS.get(name)))
     conversions.bind(Tensor)
     indexing.bind(Tensor)
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+
+
+def _getter(operator):
+    """A function of its own, so that reading an attribute can be told from calling the operator."""
+    found = getters[operator] = FunctionType(operator.__code__, operator.__globals__, operator.__name__,
+                                             operator.__defaults__, operator.__closure__)
+    found.__kwdefaults__, found.__doc__ = operator.__kwdefaults__, operator.__doc__
+    return found
+
+
+getters: dict[FunctionType, FunctionType] = {}     # operator -> what reads the attribute
+
+
+def _meet(overloads, args, kwargs):
+    from .torch_function import first_meeting
+    return first_meeting(overloads, args, kwargs)
 
 
 # Attribute of tensors -> the operator that computes it.

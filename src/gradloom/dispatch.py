@@ -33,6 +33,9 @@ INTERCEPT = 32
 GRAD_ASKED = 64
 AUTOCAST = 128
 
+# Who may answer a public function in its stead: modes and classes with `__torch_function__`, modes only, or nobody.
+ALL_ANSWER, MODES_ANSWER, NOBODY_ANSWERS = range(3)
+
 
 
 class ThreadState(threading.local):
@@ -44,9 +47,8 @@ class ThreadState(threading.local):
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
-    autocast = None              # what autocast has been told: amp/settings.py
-    unrecorded = 0               # how many blocks in which nothing is recorded were entered
-    profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
+    function_modes: tuple = ()          # function modes, innermost last; see Note [Torch functions]
+    function_overrides = ALL_ANSWER  # which of those that override functions are asked
 
     def __init__(self):
         self.flags = _new_threads[0]
@@ -70,3 +72,29 @@ def each_thread(flag: int, on: bool) -> None:
             _new_threads[0] = flags
         else:
             held["flags"] = flags
+
+
+class DisabledTorchFunction:
+    """A `__torch_function__` that means "treat me as a plain tensor"; `disabled_torch_function` is the only one.
+
+    Called as one, it calls `func` while no class answers.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, func, types, args=(), kwargs=None):
+        before = state.function_overrides
+        state.function_overrides = max(before, MODES_ANSWER)
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            state.function_overrides = before
+
+    def __repr__(self):
+        return "<disabled __torch_function__>"
+
+    def __reduce__(self):
+        return "disabled_torch_function"
+
+
+disabled_torch_function = DisabledTorchFunction()

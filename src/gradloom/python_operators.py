@@ -77,7 +77,7 @@ class _OperatorGuard:
 
 def _with_guard(wrapper, guard, method):
     """A function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
-    code, names = wrapper.__code__, wrapper.__globals__
+    code, names = getattr(wrapper, "_own", wrapper).__code__, wrapper.__globals__  # Note [Torch functions]
     own = {name: names[name] for name in code.co_names if name in names}
     for name, value in own.items():
         if value is guard:

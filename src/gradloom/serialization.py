@@ -157,13 +157,15 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         from .nn.parameter import Parameter
 
         extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
-        if isinstance(obj, Parameter):
+        if issubclass(type(obj), Parameter):
             return _NAMES["_rebuild_parameter"], (obj.data, obj.requires_grad, OrderedDict())
         if obj.grad_fn is not None:
             import warnings
             warnings.warn("a tensor with a grad_fn is saved without its history; save x.detach() to say so",
                           stacklevel=2)
         function, args = self.plain(obj)
+        if type(obj) is not Tensor:  # a subclass of the user's, which must be importable where it is loaded
+            return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
         if extra:
             return _NAMES["_rebuild_from_type_v2"], (function, _NAMES["Tensor"], args, extra)
         return function, args
@@ -318,7 +320,10 @@ def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
 
 
 def _rebuild_from_type(function, kind, args, state):
-    return _with_state(function(*args), state)
+    out = function(*args)
+    if type(out) is not kind and issubclass(kind, Tensor):
+        out = Tensor._make_subclass(kind, out, out.requires_grad)
+    return _with_state(out, state)
 
 
 def _with_state(tensor, state):

@@ -21,9 +21,8 @@ from numpy import ndarray
 from . import _operators
 from .autograd.edge import gradient_edge
 from .autograd.node import NO_EDGE, bump_version
-from .autograd.views import CUSTOM_FUNCTION, make_view
 from .device import CPU, strided
-from .dispatch import GRAD_OFF, INFERENCE, state
+from .dispatch import GRAD_OFF, INFERENCE, disabled_torch_function, state
 from .dtype import FLOATING, TYPE_OF, legacy_type_name
 from .kernels._dims import dim_error
 from .kernels._layout import is_in_format
@@ -96,6 +95,28 @@ class Tensor(TensorBase):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from .construct import legacy_tensor
         return legacy_tensor(cls, args, kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__torch_function__ is not disabled_torch_function:
+            from .torch_function import ask_for
+            ask_for(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Callable[..., Any], types: Sequence[builtins.type], args: Sequence[Any] = (),
+                           kwargs: dict[str, Any] | None = None) -> Any:
+        """What a subclass answers that does not say otherwise: the function's result, as tensors of its own class.
+
+        Args:
+            func: the public function that was called.
+            types: the classes among its arguments that override functions.
+            args, kwargs: its arguments.
+
+        Returns:
+            The result; NotImplemented if one of `types` is unrelated to this class.
+        """
+        from .torch_function import preserve_class
+        return preserve_class(cls, func, types, args, kwargs or {})
 
     # --- what the array says -----------------------------------------------------------------------------------
 
@@ -523,10 +544,11 @@ class Tensor(TensorBase):
 
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """The same data as an instance of the Tensor subclass `cls`, differentiable."""
+        alias = _operators.alias(self)
         out = new(cls)
-        out._array = self._array
-        out._edge = NO_EDGE
-        return make_view(out, self, gradient_edge(self), state.flags, CUSTOM_FUNCTION)
+        out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
+        out.__dict__.update(alias.__dict__)
+        return out
 
     # --- Python's protocols ---------------------------------------------------------------------------------------
 
@@ -595,7 +617,11 @@ class Tensor(TensorBase):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._array.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(_operators.unbind(self, 0))
+        return iter(self.unbind(0))
+
+    def __reversed__(self) -> Tensor:
+        """The tensor with its first dimension in reverse."""
+        return self.flip(0) if self._array.ndim else self
 
     def __contains__(self, element: Tensor | Number) -> bool:
         if isinstance(element, (Tensor, int, float, complex)):

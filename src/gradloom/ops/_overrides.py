@@ -14,7 +14,9 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+from .._bind import getters
 from ..python_operators import bind_python_operators
+from ..torch_function.asking import own_code, renew, set_own_code
 
 # Overload of gradloom's -> its own code, and those that replace it, in the order of their coming; no entry without one.
 _replaced: dict[str, _Replaced] = {}
@@ -24,11 +26,14 @@ class _Replaced:
     """A wrapper of gradloom's whose derivative is replaced."""
 
     def __init__(self, wrapper: FunctionType) -> None:
-        self.wrapper, self.own = wrapper, wrapper.__code__
+        self.wrapper, self.own = wrapper, own_code(wrapper)
         self.stack: list[tuple[str, CodeType]] = []
 
     def install(self) -> None:
-        self.wrapper.__code__ = self.stack[-1][1] if self.stack else self.own
+        code = self.stack[-1][1] if self.stack else self.own
+        for function in (self.wrapper, getters.get(self.wrapper)):
+            if function is not None:
+                set_own_code(function, code)
 
 
 def apply(overrides: Any, owner: str) -> Callable[[], None]:
@@ -44,6 +49,7 @@ def apply(overrides: Any, owner: str) -> Callable[[], None]:
         wrapper.__globals__[overrides.NAME] = overrides
         found.install()
     bind_python_operators(namespaces.GUARDS)
+    renew()
 
     def undo() -> None:
         for name in overrides.REPLACES:
@@ -55,6 +61,7 @@ def apply(overrides: Any, owner: str) -> Callable[[], None]:
             if not found.stack:
                 del _replaced[name]
         bind_python_operators(namespaces.GUARDS)
+        renew()
     return undo
 
 

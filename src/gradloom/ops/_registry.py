@@ -15,6 +15,7 @@ from typing import Any
 import gradloom
 
 from ..tensor import Tensor
+from ..torch_function.asking import renew
 from . import _overrides
 from ._namespace import Namespace, own_namespace, packet
 
@@ -147,6 +148,7 @@ def bind(registration: Registration, generated: Any, operators: ModuleType, over
     if overrides is not None:
         registration._undo.append(_overrides.apply(overrides, registration.generated))
     _registrations[registration.generated] = registration
+    renew()
     return registration
 
 

@@ -78,15 +78,15 @@ def register_types(**bindings) -> dict:
 
 
 def overrides(cls: type) -> bool:
-    """Whether objects of this class answer calls: by a `__torch_function__` that is not Tensor's own.
+    """Whether objects of this class, which are no tensors, answer calls by a `__torch_function__`.
 
-    Nobody does as long as no `handle_torch_function` is registered.
+    Nobody does as long as no `handle_torch_function` is registered. Subclasses of Tensor are asked before the parser is
+    reached, and here they are tensors; see Note [Torch functions].
     """
     function = getattr(cls, "__torch_function__", None)
-    if function is None or types.handle_torch_function is None:
+    if function is None or types.handle_torch_function is None or issubclass(cls, types.Tensor):
         return False
-    plain = getattr(types.Tensor, "__torch_function__", None), types.disabled_torch_function
-    return getattr(function, "__func__", function) not in [getattr(p, "__func__", p) for p in plain]
+    return function is not types.disabled_torch_function
 
 
 def learn_plain(cls: type) -> bool:

@@ -1,0 +1,253 @@
+"""The code that public functions run while somebody may answer them, and when they have it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import weakref
+from threading import RLock
+from types import CodeType, FunctionType
+from typing import Any
+
+from .. import _operators
+from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, state
+from ..overloads import register_types
+from .answers import answer, overriding_arguments, plain, reset_plain
+from .internal import forget_modules, is_internal
+from .public import OTHERS, Public, forget_names, public_functions
+
+# What a public function runs: if no mode is entered anywhere and all arguments are of classes that never answer, its
+# own code; else it asks. The words in capitals stand for objects: they become constants of the code, since the function
+# has its own globals. `freevars` are the cells that the function has, which its code must have, too.
+_SOURCE = """
+def _({freevars}):
+    def asking(*_args, **_kwargs):
+        _modes = "MODES"
+        if not _modes:
+            _own = "OWN"
+            for _value in _args:
+                if _value.__class__ not in "PLAIN":
+                    break
+            else:
+                if not _kwargs:
+                    return _own(*_args)
+                for _value in _kwargs.values():
+                    if _value.__class__ not in "PLAIN":
+                        break
+                else:
+                    return _own(*_args, **_kwargs)
+        _ask = "ASK"
+        return _ask(_args, _kwargs)
+        {used}
+"""
+
+modes_entered: list = []         # one element for each mode that some thread has entered
+_askings: dict[FunctionType, Asking] = {}      # of all public functions, made when first needed
+_classes: dict[int, weakref.ref[type]] = {}    # those that answer and still exist, by identity
+_templates: dict[tuple[str, ...], CodeType] = {}
+_lock = RLock()
+_are_asking = [False]
+
+
+class Asking:
+    """A public function that asks, and what it was.
+
+    Attributes:
+        original: a function with the code that the public function had.
+    """
+
+    __slots__ = ("public", "original", "code")
+
+    def __init__(self, public: Public) -> None:
+        function = public.function
+        self.public = public
+        self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                                     function.__closure__)
+        self.original.__kwdefaults__ = function.__kwdefaults__
+        self.original.__qualname__, self.original.__doc__ = function.__qualname__, function.__doc__
+        self.code = _code(function, self)
+        function._own = self.original  # for who makes another function of its code
+        if "__wrapped__" not in function.__dict__:
+            function.__wrapped__ = self.original  # for inspect.signature
+
+    def ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The answer of a mode or a class, if there is one to be asked; else the function's own."""
+        level = state.function_overrides
+        if level == NOBODY_ANSWERS:
+            return self.original(*args, **kwargs)
+        _, reported, _, asked, operator = self.public
+        overriding = overriding_arguments(args, kwargs) if level == ALL_ANSWER and asked else []
+        if overriding and asked == OTHERS:
+            overriding = [value for value in overriding if not isinstance(value, _operators.Tensor)]
+        if not (overriding or state.function_modes) or is_internal(sys._getframe(2)):
+            return self.original(*args, **kwargs)
+        if not operator:
+            return answer(reported, overriding, args, kwargs)
+        try:
+            return answer(reported, overriding, args, kwargs)
+        except TypeError:
+            return NotImplemented
+
+def _code(function: FunctionType, asking: Asking) -> CodeType:
+    """The asking code for one function: with its name and place, and as many cells as its own has."""
+    own = function.__code__
+    constants = {"MODES": modes_entered, "PLAIN": plain, "OWN": asking.original, "ASK": asking.ask}
+    template = _template(own.co_freevars)
+    return template.replace(
+        co_consts=tuple([constants.get(c, c) if isinstance(c, str) else c for c in template.co_consts]),
+        co_name=own.co_name, co_qualname=own.co_qualname, co_filename=own.co_filename,
+        co_firstlineno=own.co_firstlineno)
+
+
+def _template(freevars: tuple[str, ...]) -> CodeType:
+    found = _templates.get(freevars)
+    if found is None:
+        names = ", ".join(freevars)
+        tree = ast.parse(_SOURCE.format(freevars=names, used=names))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.stmt, ast.expr)):  # all on the line where the function begins
+                node.lineno = node.end_lineno = 1
+        outer = next(c for c in compile(tree, __file__, "exec").co_consts if isinstance(c, CodeType))
+        found = next(c for c in outer.co_consts if isinstance(c, CodeType))
+        _templates[freevars] = found
+    return found
+
+
+def own_code(function: FunctionType) -> CodeType:
+    """A public function's own code, also while it asks."""
+    original: FunctionType = function.__dict__.get("_own", function)
+    return original.__code__
+
+
+def set_own_code(function: FunctionType, code: CodeType) -> None:
+    """Exchange a public function's own code."""
+    with _lock:
+        found = _askings.get(function)
+        if found is not None:
+            found.original.__code__ = code
+        if found is None or not _are_asking[0]:
+            function.__code__ = code
+
+
+def ask_for(cls: type) -> None:
+    """Let the public functions ask as long as this class exists, which has a `__torch_function__`."""
+    with _lock:
+        key = id(cls)
+        if key not in _classes:
+            _classes[key] = weakref.ref(cls, lambda _: _forget(key))
+        _install()
+
+
+def _forget(key: int) -> None:
+    with _lock:
+        _classes.pop(key, None)
+        if not _classes:
+            _settle()
+
+
+def mode_entered() -> None:
+    """A thread has entered a mode."""
+    with _lock:
+        modes_entered.append(True)
+        _install()
+
+
+def mode_left() -> None:
+    """A thread has left a mode."""
+    with _lock:
+        modes_entered.pop()
+        if not modes_entered:
+            _settle()
+
+
+def first_meeting(overloads: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer a call in which the argument parser has met a class, no tensor, with a `__torch_function__`.
+
+    Args:
+        overloads: the parser of the function that was called.
+        args, kwargs: what it was called with.
+    """
+    for value in _flat((*args, *kwargs.values())):
+        if hasattr(value.__class__, "__torch_function__") and not issubclass(value.__class__, _operators.Tensor):
+            ask_for(value.__class__)
+    overloads.plans.clear()
+    function = overloads.public
+    return function(*_without_defaults(args, function.__defaults__ or ()), **{
+        name: value for name, value in kwargs.items() if value is not (function.__kwdefaults__ or {}).get(name, _lock)})
+
+
+def _flat(values):
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from value
+        else:
+            yield value
+
+
+def _without_defaults(args, defaults):
+    """A wrapper that cannot go on passes all of its arguments: leave away those that were most likely not passed."""
+    count = len(args)
+    for value in reversed(defaults):
+        if not count or args[count - 1] is not value:
+            break
+        count -= 1
+    return args[:count]
+
+
+def _install() -> None:
+    if _are_asking[0]:
+        return
+    if not _askings:
+        reset_plain()
+        _describe_device()
+        _make_askings()
+    for function, asking in _askings.items():
+        function.__code__ = asking.code
+    _are_asking[0] = True
+    register_types(handle_torch_function=None)
+
+
+def _make_askings() -> None:
+    for public in public_functions():
+        if public.function not in _askings:
+            _askings[public.function] = Asking(public)
+
+
+def _settle() -> None:
+    """Give the functions their code back if nobody can answer any more."""
+    with _lock:
+        if modes_entered or _classes or not _are_asking[0]:
+            return
+        for function, asking in _askings.items():
+            function.__code__ = asking.original.__code__
+        _are_asking[0] = False
+        register_types(handle_torch_function=first_meeting)
+
+
+def renew() -> None:
+    """Let public functions that were added since ask, too; to be called when operators were defined or taken away."""
+    with _lock:
+        forget_names()
+        forget_modules()
+        if _askings:
+            _make_askings()
+            if _are_asking[0]:
+                for function, asking in _askings.items():
+                    function.__code__ = asking.code
+
+
+_DESCRIBED = ("device", "layout", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_quantized", "is_mkldnn", "is_nested",
+              "is_xpu", "is_vulkan", "is_cpu")
+
+
+def _describe_device() -> None:
+    """Make properties, which can ask, of what is the same for all tensors; they stay, as they answer the same."""
+    tensor = _operators.Tensor
+    for name in _DESCRIBED:
+        value = vars(tensor)[name]
+        if not isinstance(value, property):
+            setattr(tensor, name, property(_constant(value)))
+
+
+def _constant(value):
+    return lambda self: value
