@@ -37,7 +37,6 @@ AUTOCAST = 128
 ALL_ANSWER, MODES_ANSWER, NOBODY_ANSWERS = range(3)
 
 
-
 class ThreadState(threading.local):
     """What is particular to a thread. The class attributes are every thread's initial values."""
 
@@ -47,8 +46,11 @@ class ThreadState(threading.local):
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
-    function_modes: tuple = ()          # function modes, innermost last; see Note [Torch functions]
+    function_modes: tuple = ()   # function modes, innermost last; see Note [Torch functions]
     function_overrides = ALL_ANSWER  # which of those that override functions are asked
+    autocast = None              # what autocast has been told: amp/settings.py
+    unrecorded = 0               # how many blocks in which nothing is recorded were entered
+    profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
 
     def __init__(self):
         self.flags = _new_threads[0]
