@@ -264,3 +264,21 @@ def test_no_grad_is_refused_where_two_reverse_passes_stand_for_forward_mode(grad
         gradloom.func.linearize(square, two)
     with pytest.raises(NotImplementedError, match="^jvp: the function uses no_grad"):
         slope(gradloom.func, slope(gradloom.func, square, one), one)(two)
+
+
+@pytest.mark.parametrize("name", ["batch", "layer", "group", "instance"])
+def test_tangents_of_normalisations_can_be_differentiated(gradloom, name):
+    torch, F, func = gradloom, gradloom.nn.functional, gradloom.func
+    torch.manual_seed(0)
+    x, t, u, c = (torch.randn(3, 4, 2, dtype=torch.float64) for _ in range(4))
+    w = torch.randn(4, dtype=torch.float64)
+    normalised = {"batch": lambda a: F.batch_norm(a, None, None, w, training=True), "group": lambda a: F.group_norm(
+        a, 2, w), "layer": lambda a: F.layer_norm(a, (4, 2)), "instance": F.instance_norm}[name]
+
+    def pushed(a):
+        return func.jvp(normalised, (a,), (t,))[1]
+
+    h = 1e-5
+    expected = (pushed(x + h * u) - pushed(x - h * u)) / (2 * h)
+    assert torch.allclose(func.jvp(pushed, (x,), (u,))[1], expected, atol=1e-5)
+    assert torch.allclose((func.vjp(pushed, x)[1](c)[0] * u).sum(), (expected * c).sum(), atol=1e-5)

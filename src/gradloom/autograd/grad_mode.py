@@ -111,6 +111,14 @@ class no_grad(_Decorates):
         state.flags = state.flags & ~_GRAD | self._before
 
 
+class untracked(no_grad):
+    """no_grad for the library's own writes, which must not count as the user's: see `state.unrecorded`."""
+
+    def __enter__(self) -> None:
+        self._before = state.flags & _GRAD
+        state.flags = state.flags & ~GRAD_ASKED | GRAD_OFF
+
+
 class enable_grad(no_grad):
     """What is computed inside is recorded, even within no_grad; not within inference_mode."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import _operators as ops
-from ..autograd.grad_mode import no_grad
+from ..autograd.grad_mode import untracked
 from ..construct import tensor
 from ..dtype import promote_types, scalar_type_name
 
@@ -79,7 +79,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
 
 def _normalized(x, dim, eps):
     norm = ops.linalg_vector_norm(x, 2, [dim], True).clone()
-    with no_grad():  # a bound that holds has no gradient of its own
+    with untracked():  # a bound that holds has no gradient of its own
         norm.clamp_(min=eps)
     return x / norm
 

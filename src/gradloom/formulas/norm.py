@@ -21,6 +21,8 @@ down once for batches, layers and groups.
 from __future__ import annotations
 
 from .. import _operators as ops
+from ..autograd.forward_ad import tangent_of
+from ..dispatch import FORWARD_AD, GRAD_OFF, state
 
 
 class Sets:
@@ -75,8 +77,21 @@ def _plus(*terms):
 
 
 def _standardized(sets, x, mean, rstd):
-    r = ops.reshape(rstd, sets.statistics)
-    return (x - ops.reshape(mean, sets.statistics)) * r, r
+    """n and r. Where they are differentiated further, the statistics are functions of x again, although what was saved
+    of them has no history; with eps = 1 / r^2 - variance, which is a constant, they need not be told it."""
+    mean, r = ops.reshape(mean, sets.statistics), ops.reshape(rstd, sets.statistics)
+    if not sets.fixed and _is_differentiated(x):
+        mean, r = mean.detach(), r.detach()
+        centred = x - mean
+        centred = centred - (sets.mean(centred) - sets.mean(centred).detach())
+        variance = sets.mean(centred * centred)
+        r = ops.rsqrt(variance - variance.detach() + 1 / (r * r))
+        return centred * r, r
+    return (x - mean) * r, r
+
+
+def _is_differentiated(x):
+    return x.requires_grad and not state.flags & GRAD_OFF or state.flags & FORWARD_AD and tangent_of(x) is not None
 
 
 def _forward_jvp(sets, x, x_t, weight, weight_t, bias_t, mean, rstd):

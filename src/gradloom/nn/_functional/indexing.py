@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.autograd.grad_mode import untracked
 from gradloom.nn._functional import operators as ops
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def embedding(
     padding = -1 if padding_idx is None else _padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         input = input.contiguous()
-        with gl.no_grad():
+        with untracked():
             ops.embedding_renorm_(weight, input, max_norm, norm_type)
     return ops.embedding(weight, input, padding, scale_grad_by_freq, sparse)
 
@@ -115,7 +116,7 @@ def embedding_bag(
             f"mode='sum' (got mode='{mode}')."
         )
     if max_norm is not None:
-        with gl.no_grad():
+        with untracked():
             ops.embedding_renorm_(weight, input, max_norm, norm_type)
     padding = _padding_row(padding_idx, weight.shape[0])
     return ops.embedding_bag(

@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.autograd.grad_mode import untracked
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._reduction import get_enum, legacy_get_string, resolve
 
@@ -340,7 +341,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
     var = var.clone()
-    with gl.no_grad():
+    with untracked():
         var.clamp_(min=eps)
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
