@@ -123,3 +123,20 @@ def test_gradients_flow_through_tensors_that_somebody_else_computes_with(answers
 def test_without_an_answer_there_is_an_error(answers, program):
     with pytest.raises(TypeError, match="no implementation of .* of class Held, which has no values"):
         program(held(torch.ones(3)))
+
+
+def test_a_replaced_derivative_is_recorded_too(answers):
+    answers[PYTHON] = compute
+    entry = """
+    - name: mul.Tensor(Tensor self, Tensor other) -> Tensor
+      override: true
+      self: grad * other * 10
+      other: grad * self
+      result: other_t * self_p + self_t * other_p
+    """
+    x, three = held(torch.ones(2), requires_grad=True), held(torch.full((2,), 3.0))
+    expected = []
+    with torch.ops.define(entry):
+        expected.append(torch.autograd.grad((x * three).sum(), x, held(torch.ones(())))[0].inner.tolist())
+    expected.append(torch.autograd.grad((x * three).sum(), x, held(torch.ones(())))[0].inner.tolist())
+    assert expected == [[30.0, 30.0], [3.0, 3.0]]
