@@ -48,7 +48,7 @@ class ThreadState(threading.local):
     modes = ()                   # stack of function and dispatch modes
     function_modes: tuple = ()   # function modes, innermost last; see Note [Torch functions]
     function_overrides = ALL_ANSWER  # which of those that override functions are asked
-    autocast = None              # what autocast has been told: amp/settings.py
+    autocast: Any = None         # what autocast has been told: amp/settings.py
     unrecorded = 0               # how many blocks in which nothing is recorded were entered
     profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
 

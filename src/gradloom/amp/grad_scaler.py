@@ -126,7 +126,7 @@ class GradScaler:
         if found["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         assert self._scale is not None
-        found["found_inf_per_device"] = self._unscale(optimizer, (1.0 / self._scale.double()).float())
+        found["found_inf_per_device"] = self._unscale(optimizer, self._scale.double().reciprocal().float())
         found["stage"] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any, inverse: Tensor | None, allow_fp16: bool = False) -> dict[Any, Tensor]:

@@ -112,7 +112,8 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
         RuntimeError: if there is no autocast for the device.
     """
     if enabled is None and isinstance(device_type, bool):
-        device_type, enabled = "cuda", device_type
+        enabled = device_type
+        device_type = "cuda"
     name = _device("set_autocast_enabled", device_type)
     if not isinstance(enabled, bool):
         raise TypeError("set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not "

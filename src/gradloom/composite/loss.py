@@ -170,9 +170,9 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
             f"({target.shape[0] if target._array.ndim else 1})."
         )
     if ndim <= 2:
-        return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+        return ops.nll_loss(self, target, weight, reduction, ignore_index)
     if ndim == 4:
-        return ops.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
+        return ops.nll_loss2d(self, target, weight, reduction, ignore_index)
     shape = self.shape
     expected = (shape[0], *shape[2:])
     if target.shape != expected:
@@ -183,7 +183,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
     else:
         self = self.contiguous().view((shape[0], shape[1], 0, 0))
         target = target.contiguous().view((shape[0], 0, 0))
-    found = ops.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
+    found = ops.nll_loss2d(self, target, weight, reduction, ignore_index)
     return found.view(expected) if reduction == 0 else found
 
 

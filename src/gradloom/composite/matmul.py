@@ -206,10 +206,12 @@ def tensordot(self, other, dims_self, dims_other):
     shape = (*(self.shape[d] for d in free_self), *(other.shape[d] for d in free_other))
     contracted = math.prod(self.shape[d] for d in first)
     left, right = self.permute((*free_self, *first)), other.permute((*second, *free_other))
-    if not free_self and not free_other:
-        return left.reshape(contracted).dot(right.reshape(contracted)).reshape(())
-    left = left.reshape(math.prod(self.shape[d] for d in free_self), contracted)
-    right = right.reshape(contracted, math.prod(other.shape[d] for d in free_other))
+    rows, columns = math.prod(self.shape[d] for d in free_self), math.prod(other.shape[d] for d in free_other)
+    if rows == columns == 1:
+        if left.is_contiguous() and right.is_contiguous():
+            return left.reshape(contracted).dot(right.reshape(contracted)).reshape(shape)
+        return (left.squeeze() * right.squeeze()).sum().reshape(shape)
+    left, right = left.reshape(rows, contracted), right.reshape(contracted, columns)
     return left.mm(right).reshape(shape)
 
 

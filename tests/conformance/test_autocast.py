@@ -1,0 +1,102 @@
+"""Autocast against PyTorch: the same operators have a rule, and all of its database give the same dtypes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+import gradloom  # noqa: E402
+from gradloom.codegen.native_functions import load  # noqa: E402
+
+from .case import Reject  # noqa: E402
+from .families import FAMILIES, banners, family_of  # noqa: E402
+from .library import Absent  # noqa: E402
+from .opinfo_runner import draw, make_case, quiet  # noqa: E402
+from .proxy import callable_for, candidate_library  # noqa: E402
+from .records import Unconvertible, dtype_name, leaves  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = 3
+#: Where PyTorch computes in chunks, by a custom function that does not know of autocast.
+OTHERWISE = {"nn.functional.linear_cross_entropy.chunked", "nn.functional.linear_cross_entropy.chunked_none"}
+CANDIDATE = candidate_library(gradloom)
+
+
+def test_those_operators_have_a_rule_for_which_pytorch_registers_one():
+    registered = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names()
+                  if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")}
+    ours = load(ROOT / "native_functions.yaml")
+    assert {f.name for f in ours if f.autocast} == {f.name for f in ours if f.name in registered}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_have_the_dtypes_that_they_have_in_pytorch(family):
+    found = [compare(op) for op in op_db if family_of(op) == family]
+    wrong = [line for _, lines in found for line in lines]
+    assert not wrong, "\n".join(["", *wrong])
+    if family in banners().values() or not found:
+        assert sum(count for count, _ in found) or not found
+
+
+def compare(op):
+    """How many samples of an operator were compared, and what differs."""
+    count, wrong = 0, []
+    try:
+        function = callable_for(op.op, CANDIDATE, op.name)
+    except Absent:
+        return 0, []
+    if op.full_name in OTHERWISE:
+        return 0, []
+    with quiet():
+        for dtype in (torch.float32, torch.bfloat16):
+            if dtype not in op.supported_dtypes("cpu"):
+                continue
+            for region in ("bfloat16", "float16") if dtype is torch.float32 else ("bfloat16",):
+                for index, sample in enumerate(samples_of(op, dtype)):
+                    where = f"{op.full_name} {dtype_name(dtype)} sample {index} in {region}"
+                    try:
+                        case = make_case(op, function, CANDIDATE, dtype_name(dtype), where, sample)
+                        expected, actual = dtypes(case, region)
+                    except (Reject, Absent, Unconvertible):
+                        continue
+                    count += 1
+                    if expected != actual:
+                        wrong.append(f"{where}: {actual}, in PyTorch {expected}")
+    return count, wrong
+
+
+def samples_of(op, dtype):
+    try:
+        return list(draw(op, SAMPLES, op.sample_inputs_func, op, "cpu", dtype, False))
+    except Exception:  # a sampler that needs a package that is not here
+        return []
+
+
+def dtypes(case, region):
+    """Of what a case returns within a region: (in PyTorch, here)."""
+    with torch.autocast("cpu", dtype=getattr(torch, region)):
+        expected = case.reference_call()
+    with gradloom.autocast("cpu", dtype=getattr(gradloom, region)):
+        actual, raised = case.attempt(case.candidate_call)
+    if raised and raised.startswith("raises NotImplementedError"):
+        raise Absent(raised)
+    return dtypes_in(expected, torch), raised or dtypes_in(actual, gradloom)
+
+
+def dtypes_in(value, library):
+    return [dtype_name(leaf.dtype) for leaf in leaves(value) if isinstance(leaf, library.Tensor)]
+
+
+@pytest.mark.parametrize("family", ["matmul", "loss", "conv"])
+def test_a_rule_that_is_not_followed_is_found(family, monkeypatch):
+    from gradloom.amp import casting
+
+    monkeypatch.setattr(casting, "cast_by", lambda rule, args: args)
+    operators = [op for op in op_db if family_of(op) == family and op.name.rpartition(".")[2] in
+                 ("mm", "linear", "mse_loss", "conv2d")]
+    assert operators and all(compare(op)[1] for op in operators)
