@@ -152,6 +152,22 @@ if _typing.TYPE_CHECKING:
     )
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
+    from .amp.old_names import (
+        get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+        get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+        get_autocast_ipu_dtype as get_autocast_ipu_dtype,
+        get_autocast_xla_dtype as get_autocast_xla_dtype,
+        is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+        is_autocast_ipu_enabled as is_autocast_ipu_enabled,
+        is_autocast_xla_enabled as is_autocast_xla_enabled,
+        set_autocast_cpu_dtype as set_autocast_cpu_dtype,
+        set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+        set_autocast_gpu_dtype as set_autocast_gpu_dtype,
+        set_autocast_ipu_dtype as set_autocast_ipu_dtype,
+        set_autocast_ipu_enabled as set_autocast_ipu_enabled,
+        set_autocast_xla_dtype as set_autocast_xla_dtype,
+        set_autocast_xla_enabled as set_autocast_xla_enabled,
+    )
     from .amp.settings import (
         autocast_decrement_nesting as autocast_decrement_nesting,
         autocast_increment_nesting as autocast_increment_nesting,
@@ -200,13 +216,12 @@ _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "
 _LAZY = {"explain": ".tools.explain", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
          **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
-                          "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",
-                          "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "is_autocast_cache_enabled",
-                          "is_autocast_cpu_enabled", "is_autocast_enabled", "is_autocast_ipu_enabled",
-                          "is_autocast_xla_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
-                          "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
-                          "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
-                          "set_autocast_xla_dtype", "set_autocast_xla_enabled"), ".amp.settings")}
+                          "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
+                          "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"),
+                         ".amp.settings"),
+         **dict.fromkeys((f"{old}_autocast_{device}_{what}" for device in ("cpu", "gpu", "ipu", "xla")
+                          for old, what in (("get", "dtype"), ("set", "dtype"), ("is", "enabled"), ("set", "enabled"))
+                          if (device, what) != ("gpu", "enabled")), ".amp.old_names")}
 # The types of arguments in schemas.
 _LAZY |= {"Tag": ".ops._schema", "FunctionSchema": ".ops._schema", **dict.fromkeys(
     ("AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NumberType",

@@ -6,8 +6,6 @@ other devices that PyTorch knows have settings too, so that programs which menti
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 from ..dispatch import AUTOCAST, state
@@ -193,33 +191,3 @@ def autocast_decrement_nesting() -> int:
     found = settings()
     found.nesting -= 1
     return found.nesting
-
-
-def _old_name(name: str, device: str, new: Callable[..., Any], value: str) -> Callable[..., Any]:
-    """A function of the days when each device had its own, which warns and calls the one for all."""
-    arguments = ", ".join(filter(None, (repr(device), value)))
-
-    def old(*args: Any) -> Any:
-        warnings.warn(f"torch.{name}({value}) is deprecated. Please use torch.{new.__name__}({arguments}) instead.",
-                      DeprecationWarning, stacklevel=2)
-        return new(device, *args)
-
-    old.__name__ = old.__qualname__ = name
-    old.__doc__ = f"Deprecated: `{new.__name__}({arguments})`."
-    return old
-
-
-def _old_names() -> dict[str, Callable[..., Any]]:
-    found = {}
-    for short, device in (("cpu", "cpu"), ("gpu", "cuda"), ("ipu", "ipu"), ("xla", "xla")):
-        names = ((f"get_autocast_{short}_dtype", get_autocast_dtype, ""),
-                 (f"set_autocast_{short}_dtype", set_autocast_dtype, "dtype"),
-                 (f"is_autocast_{short}_enabled", is_autocast_enabled, ""),
-                 (f"set_autocast_{short}_enabled", set_autocast_enabled, "enabled"))
-        for name, new, value in names if short != "gpu" else names[:2]:
-            found[name] = _old_name(name, device, new, value)
-    return found
-
-
-OLD_NAMES = _old_names()
-globals().update(OLD_NAMES)

@@ -1,0 +1,39 @@
+"""The names that autocast's settings had when each device had its own; all of them warn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from . import settings
+
+
+def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Callable[..., Any]:
+    """A function of that name, which calls the one for all devices."""
+    arguments = ", ".join(filter(None, (repr(device), value)))
+
+    def old(*args: Any) -> Any:
+        warnings.warn(f"torch.{name}({value}) is deprecated. Please use torch.{new.__name__}({arguments}) instead.",
+                      DeprecationWarning, stacklevel=2)
+        return new(device, *args)
+
+    old.__name__ = old.__qualname__ = name
+    old.__doc__ = f"Deprecated: `{new.__name__}({arguments})`."
+    return old
+
+
+get_autocast_cpu_dtype = _old("get_autocast_cpu_dtype", "cpu", settings.get_autocast_dtype)
+set_autocast_cpu_dtype = _old("set_autocast_cpu_dtype", "cpu", settings.set_autocast_dtype, "dtype")
+is_autocast_cpu_enabled = _old("is_autocast_cpu_enabled", "cpu", settings.is_autocast_enabled)
+set_autocast_cpu_enabled = _old("set_autocast_cpu_enabled", "cpu", settings.set_autocast_enabled, "enabled")
+get_autocast_gpu_dtype = _old("get_autocast_gpu_dtype", "cuda", settings.get_autocast_dtype)
+set_autocast_gpu_dtype = _old("set_autocast_gpu_dtype", "cuda", settings.set_autocast_dtype, "dtype")
+get_autocast_ipu_dtype = _old("get_autocast_ipu_dtype", "ipu", settings.get_autocast_dtype)
+set_autocast_ipu_dtype = _old("set_autocast_ipu_dtype", "ipu", settings.set_autocast_dtype, "dtype")
+is_autocast_ipu_enabled = _old("is_autocast_ipu_enabled", "ipu", settings.is_autocast_enabled)
+set_autocast_ipu_enabled = _old("set_autocast_ipu_enabled", "ipu", settings.set_autocast_enabled, "enabled")
+get_autocast_xla_dtype = _old("get_autocast_xla_dtype", "xla", settings.get_autocast_dtype)
+set_autocast_xla_dtype = _old("set_autocast_xla_dtype", "xla", settings.set_autocast_dtype, "dtype")
+is_autocast_xla_enabled = _old("is_autocast_xla_enabled", "xla", settings.is_autocast_enabled)
+set_autocast_xla_enabled = _old("set_autocast_xla_enabled", "xla", settings.set_autocast_enabled, "enabled")
