@@ -35,6 +35,7 @@ class Held(torch.Tensor):
     """A tensor whose values are those of another one."""
 
     inner: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @property
     def _operand(self):
