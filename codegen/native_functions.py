@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .batching import Batch, batch_of, check_whole
 from .errors import MAX_ERRORS, SpecError, raise_all
 from .families import DEFAULT_FAMILY, Families
 from .kernel_expr import KernelExpr, analyse, check_named
@@ -47,6 +48,7 @@ class NativeFunction:
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
     domain          what tests are told about valid inputs, as the file has it
+    batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
     on_real         'self' if it gives a real tensor back as it is; else None
     top_level       whether an operator of a package is a function of gradloom's, too
@@ -68,6 +70,7 @@ class NativeFunction:
     domain: Node | None
     on_real: str | None = None
     autocast: str | None = None
+    batch: Batch | None = None
     top_level: bool = False
 
     @property
@@ -137,6 +140,13 @@ def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
 
 
+def rules_folder() -> Path:
+    """The folder of the batching rules that have names; they are gradloom's for every package."""
+    here = Path(__file__).resolve().parent
+    candidates = (here.parent / "src" / "gradloom", here.parent)
+    return next(c for c in candidates if (c / "kernels").is_dir()) / "batching" / "rules"
+
+
 def load(
     path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None
 ) -> NativeFunctions:
@@ -185,6 +195,7 @@ class _Loader:
         self.entries = entries
         self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
+        self.rules = FunctionIndex(rules_folder())
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
     def load(self) -> NativeFunctions:
@@ -201,8 +212,9 @@ class _Loader:
             if len(errors) >= MAX_ERRORS:
                 raise_all(errors)
         errors += _duplicates(functions)
-        raise_all(errors or _ambiguous(functions))
-        return NativeFunctions(tuple(functions))
+        found = NativeFunctions(tuple(functions))
+        raise_all(errors or check_whole(functions, found.schema) or _ambiguous(functions))
+        return found
 
     def function(self, entry: Entry) -> NativeFunction:
         text = entry.fields["func"]
@@ -229,6 +241,7 @@ class _Loader:
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
             autocast=self.autocast(entry, schema),
+            batch=batch_of(entry, schema, self.rules),
             top_level=word_of(entry, "top_level") is not None,
         )
 

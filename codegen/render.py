@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from .batching import table as batching_table
 from .derivative_model import DifferentiableFunction
 from .derivatives import Derivatives
 from .docstrings import docstring
@@ -121,6 +122,7 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
     names = public_names(wrappers)
     files["namespaces.py"] = _namespaces(families, wrappers, names, target)
     files["overloads.py"] = _template("overloads.py.jinja", operators=overload_table(wrappers), target=target)
+    files["batching.py"] = _template("batching.py.jinja", operators=batching_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, _template)
     return files

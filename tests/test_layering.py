@@ -19,9 +19,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("autograd", "construct", "dispatch", "functional", "generator", "indexing", "interception", "legacy",
-        "overloads", "printing", "profiler", "promotion", "python_data", "return_types", "tensor",
-        "torch_function", "utils", "variants")
+CORE = ("autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
+        "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "return_types",
+        "tensor", "torch_function", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
     ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",

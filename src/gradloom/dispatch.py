@@ -51,6 +51,7 @@ class ThreadState(threading.local):
     autocast: Any = None         # what autocast has been told: amp/settings.py
     unrecorded = 0               # how many blocks in which nothing is recorded were entered
     profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
+    batching: tuple = ()         # levels of the vmaps that are running, outermost first
 
     def __init__(self):
         self.flags = _new_threads[0]

@@ -102,7 +102,7 @@ class Call:
 
     def plain(self) -> Any:
         """Call the wrapper, with the flags as they are."""
-        code = self.wrapper.__code__
+        code = self.wrapper.__dict__.get("_own", self.wrapper).__code__  # whatever it runs to ask who answers
         count = code.co_argcount
         named = dict(zip(code.co_varnames[count:], self.args[count:], strict=False))
         if self.out is not None:

@@ -144,7 +144,7 @@ def test_a_new_operator_and_an_override_are_a_few_lines_of_yaml(myops):
           result: where(self_p == 0, 0, self_t / (2 * result))
         """)
     assert "up to date" not in run(*GRADLOOM, "check", cwd=myops, check=False).stdout
-    assert "generated 15 files" in run(*GRADLOOM, "generate", cwd=myops).stdout
+    assert "generated 16 files" in run(*GRADLOOM, "generate", cwd=myops).stdout
     python(myops, """
         import gradloom
         x = gradloom.tensor([0.0, 4.0], dtype=gradloom.float64, requires_grad=True)

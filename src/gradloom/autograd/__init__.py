@@ -75,6 +75,9 @@ def backward(tensors: _Roots,
         RuntimeError: if a tensor does not require grad, a gradient is missing or has another shape, or the graph was
             freed by an earlier pass.
     """
+    if state.batching:
+        from ..batching.gradients import check_backward
+        check_backward()
     if grad_variables is not None:
         _warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
@@ -160,6 +163,9 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
         found = grad_batched(grad, outputs, inputs, (None,) * len(outputs) if grad_outputs is None else
                              as_tuple(grad_outputs), retain_graph=retain_graph, create_graph=create_graph,
                              allow_unused=allow_unused, materialize_grads=materialize_grads)
+    elif state.batching and (found := _grad_within_vmap(outputs, inputs, grad_outputs, retain_graph, create_graph,
+                                                        allow_unused, materialize_grads)) is not None:
+        pass
     else:
         roots, grads = roots_and_gradients(outputs, grad_outputs)
         edges = input_edges(inputs)
@@ -168,6 +174,16 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
         found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
         found = used(found, inputs, allow_unused, materialize_grads, create_graph)
     return found if names is None else dict(zip(names, found, strict=True))
+
+
+def _grad_within_vmap(outputs, inputs, vectors, retain_graph, create_graph, allow_unused, materialize_grads):
+    """The gradients if outputs or inputs are batched, else None."""
+    from ..batching.gradients import any_batched, grad_of_batched
+    if not any_batched(outputs, inputs):
+        return None
+    vectors = None if vectors is None else as_tuple(vectors)
+    return grad_of_batched(grad, outputs, inputs, vectors, retain_graph=retain_graph, create_graph=create_graph,
+                           allow_unused=allow_unused, materialize_grads=materialize_grads)
 
 
 def _inputs_of_grad(inputs):

@@ -1,4 +1,4 @@
-"""`autograd.grad(..., is_grads_batched=True)`: one pass per vector, results stacked."""
+"""`autograd.grad(..., is_grads_batched=True)`: one pass for all vectors, by vmap."""
 
 from __future__ import annotations
 
@@ -46,14 +46,18 @@ def grad_batched(grad, outputs: tuple, inputs: tuple, vectors: tuple, *, retain_
                          f"{sizes} for the mapped dimension")
     if not sizes[0]:
         raise IndexError("index 0 is out of bounds for dimension 0 with size 0: grad_outputs hold no vector")
-    rows = []
-    for i in range(sizes[0]):
-        row = [None if v is None else v[i] for v in vectors]
-        rows.append(grad(outputs, inputs, row, retain_graph or i + 1 < sizes[0], create_graph, allow_unused=True))
-    found: list = []
-    for k in range(len(inputs)):
-        column = [row[k] for row in rows]
-        if column[0] is None and not allow_unused:
+    from ..batching.mapping import vmap
+    reached: list = []
+
+    def noted(*given):
+        found = grad(outputs, inputs, given, retain_graph, create_graph, allow_unused=True)
+        reached.extend([g is not None for g in found])
+        return tuple([g for g in found if g is not None])
+
+    in_dims = tuple([None if v is None else 0 for v in vectors])
+    parts = iter(vmap(noted, in_dims, randomness="same")(*vectors))
+    found = [next(parts) if there else None for there in reached]
+    for k, there in enumerate(reached):
+        if not there and not allow_unused:
             raise RuntimeError(UNUSED.format(k))
-        found.append(None if column[0] is None else _operators.stack(column, 0))
     return materialized(found, inputs, create_graph) if materialize_grads else tuple(found)

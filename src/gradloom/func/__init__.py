@@ -6,6 +6,7 @@ from ._forward import jvp, linearize
 from ._jacobians import hessian, jacfwd, jacrev
 from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from ._reverse import grad, grad_and_value, vjp
+from .vmap import vmap
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-           "replace_all_batch_norm_modules_", "stack_module_state", "vjp"]
+           "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]

@@ -1,0 +1,75 @@
+"""Which vmaps are running in this thread."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ..dispatch import INTERCEPT, state
+
+_number = count(1).__next__
+
+
+class Level:
+    """One running vmap.
+
+    Attributes:
+        number: rises with each vmap, so that it is greater than that of every vmap around it.
+        depth: how many vmaps are around it, and one more.
+        size: how many examples there are.
+        randomness: 'error', 'different' or 'same'.
+        alive: whether it is still running.
+    """
+
+    __slots__ = ("number", "depth", "size", "randomness", "alive")
+
+    def __init__(self, size: int, randomness: str) -> None:
+        self.number = _number()
+        self.depth = len(state.batching) + 1
+        self.size = size
+        self.randomness = randomness
+        self.alive = True
+
+    def __lt__(self, other: Level) -> bool:
+        return self.number < other.number
+
+
+class running:
+    """A `with` block in which a level is the innermost. Operators without batched arguments are intercepted, too: those
+    that make random numbers are the level's affair."""
+
+    __slots__ = ("level", "before", "flag")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __enter__(self) -> Level:
+        self.before, self.flag = state.batching, state.flags & INTERCEPT
+        state.batching = (*self.before, self.level)
+        state.flags |= INTERCEPT
+        return self.level
+
+    def __exit__(self, *_: object) -> None:
+        self.level.alive = False
+        state.batching = self.before
+        if not self.flag:
+            state.flags &= ~INTERCEPT
+
+
+class below:
+    """A `with` block in which only the vmaps around a level run, as for what a rule of that level calls."""
+
+    __slots__ = ("level", "before", "flag")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __enter__(self) -> None:
+        self.before, self.flag = state.batching, state.flags & INTERCEPT
+        number = self.level.number
+        state.batching = tuple([outer for outer in self.before if outer.number < number])
+        if not state.batching and not state.modes:
+            state.flags &= ~INTERCEPT
+
+    def __exit__(self, *_: object) -> None:
+        state.batching = self.before
+        state.flags |= self.flag

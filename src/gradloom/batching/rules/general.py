@@ -1,0 +1,242 @@
+"""Rules that serve many operators. See Note [Batching rules]."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NoReturn
+
+from ... import _operators as ops
+from ...kernels._dims import dim_error
+from ...tensor import Tensor
+from ..answer import loop, unbatched_write
+from ..call import LIST, OPTIONAL_LIST, Call
+from ..tensor import refresh
+
+
+def padded(physical: Tensor, rank: int, at: int = 1) -> Tensor:
+    """A view with as many dimensions of size 1 after the batch as make each example one of `rank` dimensions.
+
+    Args:
+        at: where they are put.
+    """
+    missing = rank + 1 - physical._array.ndim
+    for _ in range(missing):
+        physical = ops.unsqueeze(physical, at)
+    return physical
+
+
+def shifted(dim: Any, rank: int) -> Any:
+    """The dimension (or tuple of them) of the physical tensor that is dimension `dim` of an example.
+
+    Raises:
+        IndexError: if an example has no such dimension.
+    """
+    if dim is None:
+        return None
+    if dim.__class__ is tuple or dim.__class__ is list:
+        return tuple([shifted(d, rank) for d in dim])
+    size = max(rank, 1)
+    if not -size <= dim < size:
+        raise dim_error(dim, rank)
+    return dim % size + 1
+
+
+def written(call: Call) -> None:
+    """Refuse a write of batched values into a tensor that all examples share."""
+    if call.operator.writes and not call.is_batched(call.first):
+        raise RuntimeError(unbatched_write(call.operator.name))
+
+
+# --- operands of one shape --------------------------------------------------------------------------------------------
+
+def align(call: Call) -> dict[str, Tensor]:
+    """The tensor arguments without this level, such that broadcasting pairs their dimensions as it does those of single
+    examples; of one dtype where type promotion would see to that."""
+    call.values.update(call.promoted())
+    names = call.tensors
+    rank = max([call.rank(n) for n in names])
+    return {n: padded(call.bare(n), rank) if call.is_batched(n) else call.values[n] for n in names}
+
+
+def pointwise(call: Call) -> Any:
+    written(call)
+    found = call.invoke(align(call))
+    return call.values[call.first] if call.operator.writes else call.wrap(found)
+
+
+def aligned(call: Call) -> Any:
+    """Operators that broadcast leading dimensions: operands get the same number of them."""
+    call.values.update(call.promoted())
+    rank = max([call.rank(n) for n in call.tensors])
+    return call.wrap(call.invoke({n: padded(call.physical(n), rank) for n in call.tensors}))
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+def reduction(call: Call) -> Any:
+    """The first argument names the parameter with the dimensions; `[]` after it says that it takes several."""
+    name = call.arguments[0].removesuffix("[]")
+    several = name != call.arguments[0]
+    x, rank, dim = call.physical(call.first), call.rank(call.first), call[name]
+    if not rank:
+        shifted(dim, 0)
+        return call.wrap(call.invoke(_without_keepdim(
+            call, {call.first: ops.unsqueeze(x, 1), name: (1,) if several else 1})))
+    if dim is None or dim == ():
+        if several:
+            return call.wrap(call.invoke({call.first: x, name: tuple(range(1, rank + 1))}))
+        found = call.invoke(_without_keepdim(call, {call.first: ops.flatten(x, 1, -1), name: 1}))
+        if call["keepdim"]:
+            found = _each(found, lambda t: ops.reshape(t, (call.size, *(1,) * rank)))
+        return call.wrap(found)
+    return call.wrap(call.invoke({call.first: x, name: shifted(dim, rank)}))
+
+
+def _without_keepdim(call: Call, changes: dict) -> dict:
+    if "keepdim" in call.values:
+        changes["keepdim"] = False
+    return changes
+
+
+def _each(found: Any, function: Any) -> Any:
+    """A function of each tensor of a result."""
+    if isinstance(found, Tensor):
+        return function(found)
+    if isinstance(found, (tuple, list)):
+        cls = found.__class__
+        values = [_each(f, function) for f in found]
+        return cls(values) if cls is list or cls is tuple else cls(tuple(values))
+    return found
+
+
+def whole(call: Call) -> Any:
+    """A reduction over all dimensions: the operator that is named, over the one that they are flattened to. It takes
+    the input, the other numbers before a dimension, that dimension, and what is given by keyword."""
+    x, rank = call.physical(call.first), call.rank(call.first)
+    x = ops.flatten(x, 1, -1) if rank else ops.unsqueeze(x, 1)
+    function = getattr(ops, call.arguments[0])
+    before = [call[name] for name in call.arguments[2:]]
+    keywords = {"dtype": call["dtype"]} if call.values.get("dtype") is not None else {}
+    found = function(x, *before, (1,) if call.arguments[1] == "several" else 1, **keywords)
+    return call.wrap(found[0] if isinstance(found, tuple) else found)
+
+
+# --- operators that do not mind leading dimensions --------------------------------------------------------------------
+
+def dims(call: Call) -> Any:
+    return _leading(call, 0, call.rank(call.first))
+
+
+def inserted(call: Call) -> Any:
+    return _leading(call, 1, call.rank(call.first))
+
+
+def _leading(call: Call, more: int, rank: int) -> Any:
+    """Every tensor gets the batch, and the arguments that the rule names are dimensions after it. Examples without
+    dimensions are given one for the time of the call, where a dimension is named."""
+    written(call)
+    call.values.update(call.promoted())
+    scalar = not rank + more and bool(call.arguments)
+    changes: dict[str, Any] = {}
+    for p in call.operator.parameters:
+        value = call[p.name]
+        if value is None:
+            continue
+        if p.kind in (LIST, OPTIONAL_LIST):
+            return loop(call)
+        if p.kind:
+            physical = call.physical(p.name)
+            changes[p.name] = ops.unsqueeze(physical, 1) if scalar and physical._array.ndim == 1 else physical
+    for name in call.arguments:
+        if name in call.values:
+            changes[name] = shifted(call[name], rank + more)
+    found = call.invoke(changes)
+    if call.operator.writes:
+        return refresh(call.values[call.first])
+    return call.wrap(_each(found, _without_last) if scalar else found)
+
+
+def _without_last(result: Tensor) -> Tensor:
+    return ops.squeeze_dim(result, 1) if result._array.ndim == 2 else result
+
+
+def sizes(call: Call) -> Any:
+    """The first argument that the rule names is the size of a tensor, the others are dimensions of that."""
+    name, *rest = call.arguments
+    size = tuple(call[name])
+    rank = len(size)
+    scalar = not rank and bool(rest)
+    changes: dict[str, Any] = {name: (call.size, *size, *(1,) * scalar)}
+    for n in call.tensors:
+        physical = call.physical(n)
+        changes[n] = ops.unsqueeze(physical, 1) if scalar and physical._array.ndim == 1 else physical
+    for n in rest:
+        if n in call.values:
+            changes[n] = shifted(call[n], rank)
+    found = call.invoke(changes)
+    return call.wrap(_each(found, _without_last) if scalar else found)
+
+
+def fold(call: Call) -> Any:
+    """Items have as many dimensions as the rule says; a call gets one of them, or a batch."""
+    item = int(call.arguments[0])
+    changes, outer = {}, None
+    for n in call.tensors:
+        physical = call.physical(n)
+        if call.rank(n) > item:
+            outer = call.rank(n) - item
+            if outer > 1:
+                call.invoke({m: ops.select_int(call.physical(m), 0, 0) for m in call.tensors})  # to be refused
+                return loop(call)
+            count = physical._array.shape[1]
+            physical = ops.flatten(physical, 0, 1)
+        changes[n] = physical
+    found = call.invoke(changes)
+    if outer:
+        found = _each(found, lambda t: ops.unflatten(t, 0, (call.size, count)))
+    return call.wrap(found)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+NONE, MEAN, SUM = range(3)
+
+
+def loss(call: Call) -> Any:
+    """Elementwise losses with a parameter `reduction`."""
+    found = call.invoke({**align(call), "reduction": NONE})
+    how = call.values.get("reduction", MEAN)
+    if how == NONE or found._array.ndim == 1:
+        return call.wrap(found)
+    found = ops.flatten(found, 1, -1)
+    return call.wrap(ops.mean_dim(found, (1,), False, None) if how == MEAN else
+                     ops.sum_dim_IntList(found, (1,), False, None))
+
+
+def loss_backward(call: Call) -> Any:
+    """Their derivatives: with respect to every element, times the gradient of the reduced loss."""
+    how = call.values.get("reduction", MEAN)
+    shapes = [call.values[n]._array.shape for n in call.tensors[1:]]
+    found = call.invoke({**align(call), "reduction": NONE})
+    if how == MEAN:
+        from ...functional import broadcast_shapes
+        count = 1
+        for n in broadcast_shapes(*shapes):
+            count *= n
+        found = found / count if count else found
+    return call.wrap(found)
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+def write(call: Call) -> Any:
+    """In place: the result of the operator that is named, copied into the first argument."""
+    written(call)
+    function = getattr(import_module(call.wrapper.__module__), call.arguments[0])
+    return ops.copy_(call.values[call.first], call.invoke(wrapper=function))
+
+
+def dynamic(call: Call) -> NoReturn:
+    raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap "
+                       f"over {call.operator.name}, whose result would have another shape for every example. "
+                       "`torch.where` and masks multiplied in keep the shape.")

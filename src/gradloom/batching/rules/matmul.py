@@ -1,0 +1,155 @@
+"""Rules of products of matrices and vectors: all become `matmul`, which folds what only one side has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _operators as ops
+from ...tensor import Tensor
+from ..call import Call
+
+
+def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:
+    """The two factors, batched or not.
+
+    Raises:
+        RuntimeError: by the operator itself, for ranks or sizes that do not fit.
+    """
+    a, b = (call.values[n]._array for n in names)
+    fits = a.ndim == ranks[0] and b.ndim == ranks[1]
+    if not fits or a.shape[-1] != b.shape[-2 if ranks[1] > 1 else -1] or a.dtype != b.dtype:
+        call.invoke({n: _zeros(call.values[n]) for n in call.tensors})
+    return call.bare(names[0]), call.bare(names[1])
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    """A tensor like one example, of which the operator is to say what is wrong."""
+    import numpy as np
+
+    from ...tensor import wrap
+    return wrap(np.zeros(tensor._array.shape, tensor._array.dtype))
+
+
+def mm(call: Call) -> Any:
+    return call.wrap(ops.matmul(*_sides(call, (2, 2), call.tensors)))
+
+
+def bmm(call: Call) -> Any:
+    a, b = _sides(call, (3, 3), call.tensors)
+    return call.wrap(ops.matmul(a, b))
+
+
+def mv(call: Call) -> Any:
+    return call.wrap(_mv(*_sides(call, (2, 1), call.tensors)))
+
+
+def _mv(matrix: Tensor, vector: Tensor) -> Tensor:
+    if vector._array.ndim == 1:
+        return ops.matmul(matrix, vector)
+    if matrix._array.ndim == 2:
+        return ops.matmul(vector, ops.t(matrix))
+    return ops.squeeze_dim(ops.matmul(matrix, ops.unsqueeze(vector, -1)), -1)
+
+
+def dot(call: Call) -> Any:
+    a, b = _sides(call, (1, 1), call.tensors)
+    return call.wrap(_dot(a, b))
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    if a._array.ndim == b._array.ndim:
+        found = ops.matmul(ops.unsqueeze(a, 1), ops.unsqueeze(b, 2))
+        return ops.reshape(found, (found.shape[0],))
+    return ops.mv(a, b) if a._array.ndim == 2 else ops.mv(b, a)
+
+
+def vdot(call: Call) -> Any:
+    a, b = _sides(call, (1, 1), call.tensors)
+    return call.wrap(_dot(ops.conj(a), b))
+
+
+# --- products that are added ------------------------------------------------------------------------------------------
+
+def _added(call: Call, product: Any, rank: int) -> Any:
+    """beta * self + alpha * product, where a beta of 0 leaves self out, whatever its values."""
+    from .general import padded
+    beta, alpha = call.values.get("beta", 1), call.values.get("alpha", 1)
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return call.wrap(product)
+    bias = padded(call.bare(call.first), rank) if call.is_batched(call.first) else call.values[call.first]
+    return call.wrap(bias * beta + product if beta != 1 else bias + product)
+
+
+def _checked(call: Call, shape: tuple[int, ...]) -> None:
+    """Let the operator refuse a `self` that does not expand to the product's shape."""
+    own = call.values[call.first]._array.shape
+    if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(own), reversed(shape), strict=False)):
+        call.invoke({n: _zeros(call.values[n]) for n in call.tensors})
+
+
+def addmm(call: Call) -> Any:
+    _, a, b = call.tensors
+    found = ops.matmul(*_sides(call, (2, 2), [a, b]))
+    _checked(call, found._array.shape[-2:])
+    return _added(call, found, 2)
+
+
+def baddbmm(call: Call) -> Any:
+    _, a, b = call.tensors
+    found = ops.matmul(*_sides(call, (3, 3), [a, b]))
+    _checked(call, found._array.shape[-3:])
+    return _added(call, found, 3)
+
+
+def addbmm(call: Call) -> Any:
+    _, a, b = call.tensors
+    found = ops.sum(ops.matmul(*_sides(call, (3, 3), [a, b])), -3)
+    _checked(call, found._array.shape[-2:])
+    return _added(call, found, 2)
+
+
+def addmv(call: Call) -> Any:
+    _, a, b = call.tensors
+    found = _mv(*_sides(call, (2, 1), [a, b]))
+    _checked(call, found._array.shape[-1:])
+    return _added(call, found, 1)
+
+
+def addr(call: Call) -> Any:
+    call.values.update(call.promoted())
+    _, a, b = call.tensors
+    found = ops.unsqueeze(call.bare(a), -1) * ops.unsqueeze(call.bare(b), -2)
+    _checked(call, found._array.shape[-2:])
+    return _added(call, found, 2)
+
+
+def trilinear(call: Call) -> Any:
+    """The sum of products of three tensors, each with dimensions of size 1 where it is told to have them."""
+    factors = []
+    for name, where in zip(call.tensors, ("expand1", "expand2", "expand3"), strict=True):
+        factor = call.physical(name)
+        for d in sorted(call[where]):
+            factor = ops.unsqueeze(factor, d + 1)
+        factors.append(factor)
+    product = factors[0] * factors[1] * factors[2]
+    dims = tuple([d + 1 for d in call["sumdim"]])
+    return call.wrap(ops.sum_dim_IntList(product, dims, False, None) if dims else product)
+
+
+def cross(call: Call) -> Any:
+    from .general import padded, shifted
+    rank = call.rank(call.first)
+    if rank != call.rank(call.tensors[1]):
+        call.invoke({n: _zeros(call.values[n]) for n in call.tensors})
+    found = {n: padded(call.physical(n), rank) for n in call.tensors}
+    return call.wrap(call.invoke({**found, "dim": shifted(call.values.get("dim", -1), rank)}))
+
+
+def dist(call: Call) -> Any:
+    from .general import align
+    a, b = align(call).values()
+    p = call.values.get("p", 2)
+    found = ops.linalg_vector_norm(ops.reshape(a - b, (call.size, -1)), p, (1,))
+    return call.wrap(found)

@@ -1,0 +1,102 @@
+"""Random numbers within vmap: what `randomness` says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _operators as ops
+from ...tensor import Tensor
+from ..answer import loop
+from ..call import Call
+from ..tensor import physical_at
+
+SAME_OF_BATCH = ("Vmap does not currently support same randomness with a batched tensor input: every example asks for "
+                 "numbers of another distribution. Use randomness='different'.")
+
+
+def random(call: Call) -> Any:
+    """All operators that draw. The rule's argument is the parameter with the size of what is made, if there is one,
+    `like` for those that fill a tensor, or nothing for those that draw as their inputs say.
+
+    Raises:
+        RuntimeError: with randomness='error', and where 'same' or 'different' has no meaning.
+    """
+    mode = call.level.randomness
+    if mode == "error":
+        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' "
+                           "or 'different' randomness flags on vmap or perform the randomness operation out of vmap")
+    how = call.arguments[0] if call.arguments else ""
+    if call.operator.writes:
+        return _in_place(call, mode)
+    if how == "like":
+        return _like(call, mode)
+    if how:
+        if mode == "same":
+            return call.invoke()
+        return call.wrap(call.invoke({how: (call.size, *call[how])}))
+    return _drawn(call, mode)
+
+
+def _in_place(call: Call, mode: str) -> Any:
+    target: Tensor = call.values[call.first]
+    if mode == "different":
+        if not call.is_batched(call.first):
+            raise RuntimeError("vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will "
+                               "appear like same randomness: make the tensor within the function, as "
+                               "`x.new_empty(...)` does.")
+        call.invoke({n: _right(call, n, target._array.ndim) for n in call.tensors})
+        return target
+    if any(call.is_batched(n) for n in call.tensors[1:]):
+        raise RuntimeError(SAME_OF_BATCH)
+    if not call.is_batched(call.first):
+        call.invoke()
+        return target
+    drawn = ops.empty_like(ops.select_int(call.bare(call.first), 0, 0))
+    ops.copy_(call.bare(call.first), call.invoke({call.first: drawn}))
+    return target
+
+
+def _right(call: Call, name: str, rank: int) -> Tensor:
+    from .general import padded
+    return padded(call.bare(name), rank) if call.is_batched(name) else call.values[name]
+
+
+def _like(call: Call, mode: str) -> Any:
+    if mode == "different":
+        return call.wrap(call.invoke({n: call.physical(n) for n in call.tensors}))
+    if any(call.is_batched(n) for n in call.tensors[1:]):
+        raise RuntimeError(SAME_OF_BATCH)
+    name = call.first
+    return call.invoke({name: ops.select_int(call.bare(name), 0, 0)} if call.is_batched(name) else None)
+
+
+def _drawn(call: Call, mode: str) -> Any:
+    """Operators whose inputs say what is drawn: bernoulli, poisson, normal, multinomial, dropout, randperm."""
+    tensors = call.tensors
+    if mode == "same":
+        if any(call.is_batched(n) for n in tensors):
+            raise RuntimeError(SAME_OF_BATCH)
+        return call.invoke()
+    if not tensors:  # one after the other: nothing has room for a batch
+        drawn = [call.invoke() for _ in range(call.size)]
+        return call.wrap(ops.stack(tuple(drawn), 0))
+    if call.operator.name.partition(".")[0] in _OF_ROWS:
+        return _of_rows(call)
+    call.values.update(call.promoted())
+    rank = max([call.rank(n) for n in tensors])
+    from .general import padded
+    return call.wrap(call.invoke({n: padded(physical_at(call.values[n], call.level), rank) for n in tensors}))
+
+
+_OF_ROWS = ("multinomial",)
+
+
+def _of_rows(call: Call) -> Any:
+    physical = call.physical(call.first)
+    rank = call.rank(call.first)
+    if rank == 1:
+        return call.wrap(call.invoke({call.first: physical}))
+    if rank != 2:
+        return loop(call)
+    found = call.invoke({call.first: ops.flatten(physical, 0, 1)})
+    return call.wrap(ops.unflatten(found, 0, (call.size, physical._array.shape[1])))

@@ -1,0 +1,259 @@
+"""BatchedTensor: a tensor that stands for one example of a batch. See Note [Batching]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .. import _operators as ops
+from ..autograd.edge import gradient_edge
+from ..dispatch import disabled_torch_function, state
+from ..interception import Metadata
+from ..tensor import Tensor
+from .levels import Level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+new = object.__new__
+
+ITEM = ("vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+        "Tensor: every example has a value of its own. Please try to rewrite what you're doing with other operations.")
+CONTROL_FLOW = ("vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+                "support that: the examples of the batch may go different ways, but the function runs once. "
+                "`torch.where` computes both ways and chooses for each example.")
+STORAGE = ("Cannot access data pointer of Tensor that doesn't have storage: within vmap, a tensor stands for the "
+           "examples of a batch.")
+
+
+class BatchedTensor(Tensor):
+    """One example of a batch, for every example at once; made by vmap only."""
+
+    __module__ = "gradloom.func"
+    __torch_function__ = disabled_torch_function
+    _physical: Tensor
+    _batch: Level
+
+    @property
+    def _operand(self) -> NoReturn:  # type: ignore[override]
+        raise AttributeError("a batched tensor has no array: its operators are answered by batching rules")
+
+    # --- autograd: all of it is the physical tensor's -------------------------------------------------------------
+
+    @property
+    def _edge(self) -> Any:  # type: ignore[override]
+        return gradient_edge(self._physical)
+
+    @property
+    def _vc(self) -> Any:  # type: ignore[override]
+        return self._physical._vc
+
+    @_vc.setter
+    def _vc(self, counter: Any) -> None:
+        self._physical._vc = counter
+
+    @property
+    def _inference(self) -> bool:  # type: ignore[override]
+        return self._physical._inference
+
+    @property
+    def _tangent(self) -> Tensor | None:  # type: ignore[override]
+        from ..autograd.forward_ad import tangent_of
+        found = tangent_of(self._physical)
+        return None if found is None else batched(found, self._batch)
+
+    @_tangent.setter
+    def _tangent(self, tangent: Tensor | None) -> None:
+        from ..autograd.forward_ad import hold_tangent
+        if tangent is None:
+            self._physical._tangent = None
+        else:
+            hold_tangent(self._physical, physical_at(tangent, self._batch))
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the physical tensor requires grad."""
+        return self._physical.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._physical.requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> BatchedTensor:
+        """Set requires_grad of a leaf in place.
+
+        Args:
+            requires_grad: what it is to be.
+        """
+        self._physical.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the operation that made the physical tensor; None for leaves."""
+        return self._physical.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made the physical tensor."""
+        return self._physical.is_leaf
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node the physical tensor is."""
+        return self._physical.output_nr
+
+    @property  # type: ignore[misc]
+    def grad(self) -> Tensor | None:
+        """The gradient that backward added up in the physical tensor, if that is of this level."""
+        found = self._physical.grad
+        return None if found is None else batched(found, self._batch)
+
+    @property  # type: ignore[misc]
+    def data(self) -> NoReturn:
+        """Not within vmap."""
+        raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach() instead")
+
+    def _detached_alias(self) -> Tensor:
+        return batched(self._physical._detached_alias(), self._batch)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+        """Call `hook(grad)` with this tensor's gradient, batched as it is, when it is computed.
+
+        Args:
+            hook: returns None, or the gradient to go on with.
+        """
+        level = self._batch
+
+        def on_physical(grad: Tensor) -> Tensor | None:
+            found = hook(batched(grad, level))
+            return None if found is None else physical_at(found, level)
+        return self._physical.register_hook(on_physical)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of the physical tensor."""
+        self._physical.retain_grad()
+
+    # --- what needs the values ------------------------------------------------------------------------------------
+
+    def item(self) -> NoReturn:
+        """Not within vmap: every example has a value of its own."""
+        raise RuntimeError(ITEM)
+
+    def __index__(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def __bool__(self) -> NoReturn:
+        raise RuntimeError(CONTROL_FLOW)
+
+    def __contains__(self, element: Any) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def tolist(self) -> NoReturn:
+        """Not within vmap: there is no array of one example."""
+        raise RuntimeError(STORAGE)
+
+    def numpy(self, *, force: bool = False) -> NoReturn:
+        """Not within vmap: there is no array of one example.
+
+        Args:
+            force: has no effect.
+        """
+        raise RuntimeError(STORAGE)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise RuntimeError(STORAGE)
+
+    def data_ptr(self) -> NoReturn:
+        """Not within vmap: there is no memory of one example."""
+        raise RuntimeError(STORAGE)
+
+    def untyped_storage(self) -> NoReturn:
+        """Not within vmap: there is no memory of one example."""
+        raise RuntimeError(STORAGE)
+
+    def storage(self) -> NoReturn:
+        """Not within vmap: there is no memory of one example."""
+        raise RuntimeError(STORAGE)
+
+    def storage_offset(self) -> int:
+        """Elements between the start of the storage and the first element of the first example."""
+        return self._physical.storage_offset()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return ops.clone(self)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise RuntimeError(STORAGE)
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        inner = repr(self._physical).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={self._batch.depth}, bdim=0, value=\n    {inner}\n)"
+
+
+def batched(physical: Tensor, level: Level) -> BatchedTensor:
+    """The examples of a level that lie along dimension 0 of a tensor."""
+    array = physical._array
+    out = new(BatchedTensor)
+    out._array = Metadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    out._physical = physical
+    out._batch = level
+    return out
+
+
+def refresh(tensor: BatchedTensor) -> BatchedTensor:
+    """Look again at the physical tensor, which an operator gave another shape in place."""
+    array = tensor._physical._array
+    tensor._array = Metadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    if tensor._physical.__class__ is BatchedTensor:
+        refresh(tensor._physical)
+    return tensor
+
+
+def is_batched(value: Any, level: Level | None = None) -> bool:
+    """Whether a value is a batched tensor (whose innermost level is `level`)."""
+    return value.__class__ is BatchedTensor and (level is None or value._batch is level)
+
+
+def expanded(tensor: Tensor, level: Level) -> Tensor:
+    """A physical tensor in which every example is `tensor`: a view."""
+    return ops.expand(ops.unsqueeze(tensor, 0), (level.size, *tensor._array.shape))
+
+
+def physical_at(tensor: Tensor, level: Level) -> Tensor:
+    """The physical tensor at a level, dimension 0 the batch; every example is the same if it is not batched there."""
+    if tensor.__class__ is BatchedTensor:
+        if tensor._batch is level:
+            return tensor._physical
+        if level < tensor._batch:
+            inner = ops.movedim(physical_at(tensor._physical, level), 1, 0)
+            return batched(inner, tensor._batch)
+    return expanded(tensor, level)
+
+
+def batched_at(tensor: Tensor, levels: Sequence[Level]) -> Tensor:
+    """The tensor batched at each of `levels`, outermost first, of which it has some already and no others."""
+    if not levels:
+        return tensor
+    *outer, inner = levels
+    if tensor.__class__ is BatchedTensor and tensor._batch is inner:
+        found = batched_at(tensor._physical, outer)
+        return tensor if found is tensor._physical else batched(found, inner)
+    return batched(expanded(batched_at(tensor, outer), inner), inner)
+
+
+def batched_at_all_levels(tensor: Tensor) -> Tensor:
+    """The tensor, batched at every vmap that is running, so that each example has a gradient of its own.
+
+    Args:
+        tensor: any Tensor; itself where no vmap is running.
+    """
+    return batched_at(tensor, state.batching)
+
+
+def levels_of(tensor: Any) -> list[Level]:
+    """The levels at which a tensor is batched, outermost first."""
+    found = []
+    while tensor.__class__ is BatchedTensor:
+        found.append(tensor._batch)
+        tensor = tensor._physical
+    return found[::-1]
