@@ -224,7 +224,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     found: dict[Any, list[Callable[..., Any]]] = {}
     top = import_module(__package__)
     for item in public.names():
-        if item.asked != public.ALL:
+        if item.asked != public.ALL or item.reported is None:
             continue
         place: Any = top
         *path, name = item.name.split(".")[1:]
@@ -248,7 +248,8 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
             pass
         return override
 
-    return {item.reported: made(item.function) for item in public.public_functions() if item.asked == public.ALL}
+    return {item.reported: made(item.function) for item in public.public_functions()
+            if item.asked == public.ALL and item.reported is not None}
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
@@ -257,7 +258,8 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
     from types import FunctionType
 
     top = import_module(__package__)
-    asked = {item.function for item in public.public_functions() if item.asked == public.ALL}
+    asked = {item.function for item in public.public_functions()
+            if item.asked == public.ALL and item.reported is not None}
     found = {value for name, value in vars(top).items()
              if isinstance(value, FunctionType) and not name.startswith("_") and value not in asked}
     members = (vars(Tensor).get(name) for name in public.IGNORED_MEMBERS)

@@ -370,3 +370,19 @@ def test_a_class_with_a_disabled_torch_function_changes_nothing(gradloom):
         __torch_function__ = gradloom._C._disabled_torch_function_impl
 
     assert gradloom.mul.__code__ is code and type(Disabled([1.0]) * 2) is gradloom.Tensor
+
+
+def test_operator_objects_are_seen_as_themselves(torch, Logging):
+    x = torch.ones(2)
+    with Logging() as mode:
+        torch.ops.aten.sin(x)
+        torch.ops.aten.add.Tensor(x, x)
+    assert mode.log == [torch.ops.aten.sin, torch.ops.aten.add.Tensor]
+    assert torch.overrides.resolve_name(torch.ops.aten.add.Tensor) == "aten.add.Tensor"
+
+    class Answers(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func, len(args)
+
+    assert torch.ops.aten.sin(x.as_subclass(Answers)) == (torch.ops.aten.sin, 1)

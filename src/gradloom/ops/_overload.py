@@ -236,7 +236,7 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
     arguments = schema.arguments
     outs = sum(a.is_out for a in arguments)
     inputs = len(arguments) - outs
-    code = getattr(function, "__code__", None)
+    code = getattr(getattr(function, "_own", function), "__code__", None)  # Note [Torch functions]
     positional = inputs
     names: tuple[str, ...] = ()
     if code is not None and not code.co_flags & 4:  # *args takes everything

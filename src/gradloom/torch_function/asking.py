@@ -81,6 +81,8 @@ class Asking:
             overriding = [value for value in overriding if not isinstance(value, _operators.Tensor)]
         if not (overriding or state.function_modes) or is_internal(sys._getframe(2)):
             return self.original(*args, **kwargs)
+        if reported is None:
+            reported, args = args[0], args[1:]
         if not operator:
             return answer(reported, overriding, args, kwargs)
         try:

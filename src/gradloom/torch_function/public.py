@@ -5,7 +5,6 @@ The modules that users see stand above this one, so they are imported by name wh
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType
@@ -50,6 +49,7 @@ _ACCESSORS = ("__get__", "__set__", "__delete__")
 class Public(NamedTuple):
     """A public function: what its code belongs to, what its calls are reported as, and what they are like.
 
+    reported: None stands for the first argument, an operator's object.
     asked: who among its arguments may answer, ALL, OTHERS (but no Tensor: a factory takes none) or NOBODY.
     operator: whether it is one of Python's binary operators, which return NotImplemented for what they do not know.
     """
@@ -90,7 +90,9 @@ def names() -> Iterator[Public]:
     for name in ("backward", "grad"):
         function = getattr(import_module(f"{_ROOT}.autograd"), name)
         yield Public(function, function, f"torch.autograd.{name}")
-    yield from _of_packages()
+    objects = import_module(f"{_ROOT}.ops._overload")
+    for kind in (objects.OpOverload, objects.OpOverloadPacket):
+        yield Public(kind.__call__, None, f"torch.ops.{kind.__name__}.__call__")
     for space, members in import_module(f"{_ROOT}.generated.namespaces").MODULES.items():
         prefix = "torch._C._nn" if space == "nn" else f"torch.{space}"
         for name, operator in members.items():
@@ -111,15 +113,6 @@ def _members(tensor: type) -> Iterator[Public]:
                     yield Public(accessor, getattr(member, method), f"torch.Tensor.{name}.{method}")
 
 
-def _of_packages() -> Iterator[Public]:
-    registry = sys.modules.get(f"{_ROOT}.ops._registry")
-    for space, operators in registry.namespaces.items() if registry is not None else ():
-        for name in operators:
-            operator = getattr(operators, name)
-            if _is_function(operator.__wrapped__):
-                yield Public(operator.__wrapped__, operator, f"{space}.{name}")
-
-
 def _is_function(value) -> bool:
     return value.__class__ is FunctionType
 
@@ -128,8 +121,9 @@ def _has_tensors(name, function) -> bool:
     if name.startswith("_"):
         return name in import_module(f"{_ROOT}.generated.namespaces").FUNCTIONS
     module = function.__module__ or ""
-    return (module == _ROOT or module.startswith(tuple(f"{_ROOT}.{part}" for part in _WITH_TENSORS))
-            or name in _FROM_DATA)
+    if module.partition(".")[0] != _ROOT or module == _ROOT or name in _FROM_DATA:
+        return True
+    return module.startswith(tuple(f"{_ROOT}.{part}" for part in _WITH_TENSORS))
 
 
 def _found(module, name):
@@ -167,7 +161,9 @@ def name_of(function: Any) -> str | None:
             _names.setdefault(found.function, found.name)
             if found.name.endswith(_ACCESSORS):
                 _names.setdefault(found.reported, found.name)
-    return _names.get(function) if _is_hashable(function) else None
+    if not _is_hashable(function):
+        return None
+    return _names.get(function) or (str(function) if hasattr(function, "_qualified_op_name") else None)
 
 
 def forget_names() -> None:
