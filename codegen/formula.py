@@ -77,12 +77,12 @@ class Formula:
         start, end = self.span(node)
         return self.text[start:end]
 
-    def error(self, node: ast.AST, message: str, hint: str = "") -> FormulaError:
+    def error(self, node: ast.AST, message: str, hint: str) -> FormulaError:
         """An error under the whole of a node."""
         start, end = self.span(node)
         return FormulaError(message, start, end - start, hint)
 
-    def attribute_error(self, node: ast.Attribute, message: str, hint: str = "") -> FormulaError:
+    def attribute_error(self, node: ast.Attribute, message: str, hint: str) -> FormulaError:
         """An error under the name after the dot."""
         end = self.span(node)[1]
         return FormulaError(message, end - len(node.attr), len(node.attr), hint)

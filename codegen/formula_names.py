@@ -165,9 +165,8 @@ class _Resolver(Calls):
         if isinstance(node.slice, ast.Slice) or kind in (Kind.TENSOR, Kind.UNKNOWN, Kind.OTHER):
             return Kind.UNKNOWN if kind is Kind.OTHER else kind
         if kind in (Kind.NUMBER, Kind.DTYPE):
-            raise self.formula.error(
-                base, f"`{self.formula.source(base)}` is {kind.value}, it has no elements"
-            )
+            message = f"`{self.formula.source(base)}` is {kind.value}, it has no elements"
+            raise self.formula.error(base, message, "remove the brackets behind it")
         return Kind.TENSOR if kind is Kind.TENSORS else Kind.NUMBER
 
     def _element(self, node: ast.Subscript, variable: Variable) -> Kind:

@@ -45,7 +45,7 @@ class Source:
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)]
 
-    def error(self, index: int, message: str, hint: str = "", length: int = 1) -> SpecError:
+    def error(self, index: int, message: str, hint: str, length: int = 1) -> SpecError:
         """An error at an index of the text. Past the last line it is placed at the end of that line."""
         index = min(index, len(self.text))
         if index == len(self.text) and self.text.endswith("\n"):
@@ -97,7 +97,7 @@ class Text:
         """Line and column in the file, from 1, of the character at `offset` in the value."""
         return self.source.line_col(self.index(offset))
 
-    def error(self, message: str, hint: str = "", offset: int = 0, length: int | None = None) -> SpecError:
+    def error(self, message: str, hint: str, offset: int = 0, length: int | None = None) -> SpecError:
         """An error about `length` characters of the value from `offset` on (by default about all of it)."""
         if length is None:
             length = len(self.value) - offset
@@ -174,7 +174,7 @@ class TextList:
     start: int = field(default=0, compare=False)
     end: int = field(default=0, compare=False)
 
-    def error(self, message: str, hint: str = "") -> SpecError:
+    def error(self, message: str, hint: str) -> SpecError:
         return self.source.error(self.start, message, hint, _marked(self))
 
 
@@ -194,7 +194,7 @@ class TextMap:
     def __contains__(self, key: str) -> bool:
         return key in self.fields
 
-    def error(self, message: str, hint: str = "") -> SpecError:
+    def error(self, message: str, hint: str) -> SpecError:
         return self.source.error(self.start, message, hint, _marked(self))
 
 

@@ -102,16 +102,56 @@ def test_an_operator_defined_in_memory_is_named_and_not_taken_for_the_users_code
     assert "CubeOfNotesBackward0, the backward of cube_of_notes, in the formula of `self`: 3 * grad * self" in notes
 
 
+BREAKS = """
+    - func: breaks(Tensor self) -> Tensor
+      kernel: xp.sin(self)
+"""
+BREAKS_DERIVATIVE = """
+    - name: breaks(Tensor self) -> Tensor
+      self: grad.reshape([7, 7])
+      result: self_t.reshape([8, 8])
+"""
+
+
+@pytest.mark.parametrize("texts, lines", [((BREAKS + BREAKS_DERIVATIVE,), ("<define>:6", "<define>:7")),
+                                          ((BREAKS, BREAKS_DERIVATIVE),
+                                           ("<define, derivatives>:3", "<define, derivatives>:4"))])
+def test_a_formula_that_is_defined_in_memory_is_named_with_its_line_of_the_text(gradloom, texts, lines):
+    forward_ad = gradloom.autograd.forward_ad
+    with gradloom.ops.define(*texts, namespace="notes"):
+        x = gradloom.ones(2, requires_grad=True)
+        y = gradloom.ops.notes.breaks(x)
+        _, notes = failing(y.sum().backward)
+        assert f"in the formula of `self`: grad.reshape([7, 7])\n  {lines[0]}\n" in notes
+
+        def forward():
+            with forward_ad.dual_level():
+                gradloom.ops.notes.breaks(forward_ad.make_dual(x.detach(), x.detach()))
+
+        _, notes = failing(forward)
+        assert notes.endswith(f"in the forward-mode formula of `result`: self_t.reshape([8, 8])\n  {lines[1]}")
+        later = gradloom.ops.notes.breaks(x)
+    _, notes = failing(later.sum().backward)
+    assert "BreaksBackward0, the backward of breaks" in notes and lines[0].partition(":")[0] in notes
+
+
+def test_a_derivative_that_replaces_gradlooms_in_memory_is_named_with_its_line(gradloom):
+    with gradloom.ops.define("- name: sqrt(Tensor self) -> Tensor\n  override: true\n  self: grad.reshape([7, 7])"):
+        y = gradloom.ones(2, requires_grad=True).sqrt()
+        _, notes = failing(y.sum().backward)
+    assert "SqrtBackward0, the backward of sqrt" in notes and "\n  <define>:3\n" in notes
+
+
 def test_the_entry_of_a_package_is_found_in_its_own_file(gradloom, tmp_path):
     (tmp_path / "generated" / "functions").mkdir(parents=True)
     (tmp_path / "derivatives.yaml").write_text("# == mine ==\n" + YAML.format(name="cube").split("* self\n", 1)[1])
     place = import_module("gradloom.autograd.error_notes").entry_place
-    nodes = str(tmp_path / "generated" / "functions" / "mine.py")
+    nodes = {"__file__": str(tmp_path / "generated" / "functions" / "mine.py")}
     assert place(nodes, "cube", "self") == f"{tmp_path / 'derivatives.yaml'}:3"
     assert place(nodes, "cube_") == f"{tmp_path / 'derivatives.yaml'}:2"
     assert place(nodes, "cube", "other") == f"{tmp_path / 'derivatives.yaml'}:2"
     assert place(nodes, "sphere") is None
-    assert place(str(tmp_path / "elsewhere" / "a" / "b" / "c" / "nodes.py"), "cube") is None
+    assert place({"__file__": str(tmp_path / "elsewhere" / "a" / "b" / "c" / "nodes.py")}, "cube") is None
 
 
 def test_a_hook_that_fails_is_told_from_a_formula(gradloom):

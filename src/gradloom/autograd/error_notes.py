@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..dispatch import ANOMALY, state
 from ..kernel_errors import size_mismatch
@@ -165,7 +166,7 @@ def explain_forward(error: BaseException) -> None:
             continue
         if found := _formula(code, line):
             name = schema.partition("(")[0]
-            place = entry_place(code.co_filename, name, found[0])
+            place = entry_place(frame.f_globals, name, found[0])
             note = f"This came from {name}, in the forward-mode formula of `{found[0]}`: {found[1]}"
             error.add_note(f"{note}\n  {place}" if place else note)
 
@@ -178,8 +179,8 @@ def _formula_note(node, inner) -> str:
     source = type(fn if fn is not None else node)
     found = _formula(*line) if line is not None else None
     schema = _schema(source)
-    file = getattr(sys.modules.get(source.__module__), "__file__", None)
-    place = entry_place(file, schema.partition("(")[0], found[0] if found else None) if schema and file else None
+    key = found[0] if found else None
+    place = entry_place(source.apply.__globals__, schema.partition("(")[0], key) if schema else None
     if found:
         text += f", in the formula of `{found[0]}`: {found[1]}"
     return f"{text}\n  {place}" if place else f"{text}."
@@ -208,26 +209,28 @@ def _schema(node_class) -> str:
     return doc.partition("\n")[0].strip() if "->" in doc and "__slots__" in vars(node_class) else ""
 
 
-def entry_place(generated_file: str, name: str, key: str | None = None) -> str | None:
+def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) -> str | None:
     """Where the derivative of an operator is written, as `derivatives.yaml:12`.
 
     Args:
-        generated_file: a file that was generated from it.
+        globals_: those of a module that was generated from it. `gradloom.ops.define` leaves its texts there, as
+            `__yaml__`; for others the file is looked for around theirs.
         name: the operator, with its overload: `mul.Tensor`; of an in-place variant, the functional entry is found.
         key: the key of the entry that is wanted, rather than its beginning.
 
     Returns:
         None if the file is not there, or has changed so that the entry is not found.
     """
-    path = _derivatives_file(generated_file)
-    if path is None:
-        return None
-    lines = linecache.getlines(str(path))
+    texts = globals_.get("__yaml__")
+    if texts is None:
+        path = _derivatives_file(globals_["__file__"])
+        texts = [(str(path), linecache.getlines(str(path)))] if path is not None else []
     stem, dot, overload = name.partition(".")
     for wanted in (name, stem.removesuffix("_") + dot + overload):
-        for start, text in enumerate(lines):
-            if text.replace('"', "").replace("'", "").startswith(f"- name: {wanted}("):
-                return f"{path}:{_line_of_key(lines, start, key) + 1}"
+        for shown, lines in texts:
+            for start, text in enumerate(lines):
+                if text.replace('"', "").replace("'", "").startswith(f"- name: {wanted}("):
+                    return f"{shown}:{_line_of_key(lines, start, key) + 1}"
     return None
 
 

@@ -26,7 +26,7 @@ from gradloom.ops import _registry
 
 from .given import helper_of, named, signature_of
 
-SHOWN = "<define>"
+SHOWN, SHOWN_DERIVATIVES = "<define>", "<define, derivatives>"
 KERNELS = "python"  # the family of kernels that are given as functions
 _numbers = itertools.count(1)
 
@@ -95,7 +95,8 @@ def define(text: str, formulas: str | None = None, *, namespace: str = "user",
 def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[Callable[..., Any]],
             helpers: Iterable[Callable[..., Any]]) -> Definition:
     _check_namespace(namespace)
-    operators, entries = _sorted(text, formulas)
+    texts = _texts(text, formulas)
+    operators, entries = _sorted(texts)
     target = in_memory(namespace, f"gradloom.ops.{namespace}.defined_{next(_numbers)}")
     replaced = _replaced_by(operators, entries, namespace)
     given = {"kernels": named("kernels", kernels), "helpers": named("helpers", helpers)}
@@ -104,12 +105,13 @@ def _define(text: str, formulas: str | None, namespace: str, kernels: Iterable[C
     specification = analyse(target, operators, entries, Given(index, known, _earlier(namespace, replaced)))
     sources = render_package(specification)
     modules: dict[str, ModuleType] = {}
+    lines = tuple((shown, t.splitlines()) for shown, t in texts.items())
     try:
         _give(f"{target.generated}.kernels", {}, modules)
         _give(f"{target.generated}.kernels.{KERNELS}", given["kernels"], modules)
         _give(f"{target.generated}.helpers", given["helpers"], modules)
         for name in sorted(sources, key=_order):
-            _load(target.generated, name, sources[name], modules)
+            _load(target.generated, name, sources[name], modules, lines)
         registration = _registry.Registration(target.generated, namespace)
         generated = target.generated
         _registry.bind(registration, modules[f"{generated}.namespaces"], modules[f"{generated}.operators"],
@@ -143,11 +145,17 @@ def _check_namespace(namespace: str) -> None:
         raise ValueError(f"gradloom.ops.{namespace} belongs to {owner.generated}: choose another namespace")
 
 
-def _sorted(text: str, formulas: str | None) -> tuple[list[Entry], list[Entry]]:
-    """The entries of native_functions.yaml and those of derivatives.yaml."""
-    entries = list(parse_entries(_plain(text), SHOWN))
+def _texts(text: str, formulas: str | None) -> dict[str, str]:
+    """The texts by the names that messages give them."""
+    found = {SHOWN: _plain(text)}
     if formulas is not None:
-        entries += parse_entries(_plain(formulas), SHOWN if text is formulas else "<define, derivatives>")
+        found[SHOWN_DERIVATIVES] = _plain(formulas)
+    return found
+
+
+def _sorted(texts: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
+    """The entries of native_functions.yaml and those of derivatives.yaml."""
+    entries = [entry for shown, text in texts.items() for entry in parse_entries(text, shown)]
     operators = [e for e in entries if "func" in e]
     others = [e for e in entries if "func" not in e]
     errors: list[SpecError] = []
@@ -191,8 +199,9 @@ def _order(name: str) -> tuple[int, int]:
     return _ORDER.index(top), 0 if name.endswith("__init__.py") else 1
 
 
-def _load(package: str, name: str, text: str, modules: dict[str, ModuleType]) -> None:
-    """Run one generated file as a module; tracebacks and `inspect.getsource` find its text."""
+def _load(package: str, name: str, text: str, modules: dict[str, ModuleType],
+          lines: tuple[tuple[str, list[str]], ...]) -> None:
+    """Run one generated file as a module; tracebacks and `inspect.getsource` find its text, errors the YAML's."""
     dotted = name.removesuffix(".py").replace("/", ".")
     full = package if dotted == "__init__" else f"{package}.{dotted.removesuffix('.__init__')}"
     file = f"<define {full.removeprefix('gradloom.ops.')}>"
@@ -202,6 +211,7 @@ def _load(package: str, name: str, text: str, modules: dict[str, ModuleType]) ->
         setattr(modules[package], dotted, modules[full])
         return
     module = ModuleType(full)
+    vars(module)["__yaml__"] = lines
     module.__file__, module.__package__ = file, full if name.endswith("__init__.py") else full.rpartition(".")[0]
     if name.endswith("__init__.py"):
         module.__path__ = []
