@@ -66,36 +66,32 @@ def check_device(value: object) -> None:
         raise RuntimeError(f"gradloom computes on the CPU only; device '{value}' is not available. Use device='cpu'.")
 
 
-class layout:
+class _Named:
+    """A value that is no more than its name in the top-level namespace."""
+
+    __slots__ = ("_name",)
+    _name: str
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class layout(_Named):
     """How elements are laid out. Every tensor is `strided`; the others are names that functions refuse."""
 
-    __slots__ = ("_name",)
-    _name: str
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
+    __slots__ = ()
 
 
-class memory_format:
+class memory_format(_Named):
     """An order of strides: contiguous_format, preserve_format, channels_last, channels_last_3d."""
 
-    __slots__ = ("_name",)
-    _name: str
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
+    __slots__ = ()
 
 
 def check_layout(value: object) -> None:

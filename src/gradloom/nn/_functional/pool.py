@@ -148,7 +148,12 @@ def max_pool3d_with_indices(
 
 
 def repeated(value, count):
-    """A tuple of `count` values, one per dimension."""
+    """One value per dimension.
+
+    Args:
+        value: a number for all dimensions, or a sequence with one for each.
+        count: how many dimensions there are.
+    """
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 

@@ -99,13 +99,17 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
+    _sizes: Callable[..., tuple[Any, ...]]  # one per dimension, of one number or several
+
+    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
+                 padding: int | IntList = 0) -> None:
+        super().__init__()
+        self.kernel_size = self._sizes(kernel_size)
+        self.stride = self._sizes(stride if stride is not None else kernel_size)
+        self.padding = self._sizes(padding)
+
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-    def _set(self, each, kernel_size, stride, padding):
-        self.kernel_size = each(kernel_size)
-        self.stride = each(stride if stride is not None else kernel_size)
-        self.padding = each(padding)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -117,10 +121,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
         padding: what is added to both ends before windows are taken: int, or one per dimension.
     """
 
-    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0) -> None:
-        super().__init__()
-        self._set(_single, kernel_size, stride, padding)
+    _sizes = staticmethod(_single)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -135,10 +136,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
         padding: what is added to both ends before windows are taken: int, or one per dimension.
     """
 
-    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0) -> None:
-        super().__init__()
-        self._set(_pair, kernel_size, stride, padding)
+    _sizes = staticmethod(_pair)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -153,10 +151,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
         padding: what is added to both ends before windows are taken: int, or one per dimension.
     """
 
-    def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
-                 padding: int | IntList = 0) -> None:
-        super().__init__()
-        self._set(_triple, kernel_size, stride, padding)
+    _sizes = staticmethod(_triple)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)

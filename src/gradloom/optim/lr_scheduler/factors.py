@@ -28,12 +28,8 @@ __all__ = [
 ]
 
 
-class LambdaLR(LRScheduler):
-    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError).
-
-    Args:
-        optimizer: the Optimizer whose learning rates are set.
-    """
+class _OfFunctions(LRScheduler):
+    """A scheduler whose rates follow functions of the epoch, one for each group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:
@@ -42,68 +38,46 @@ class LambdaLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of the functions, the attributes of those that are objects."""
-        return _state_without_functions(self)
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        state["lr_lambdas"] = [None if _is_function(item) else item.__dict__.copy() for item in self.lr_lambdas]
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        _load_without_functions(self, state_dict)
+        state = dict(state_dict)
+        for function, attributes in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if attributes is not None:
+                function.__dict__.update(attributes)
+        self.__dict__.update(state)
 
-    def get_lr(self) -> list[float]:
-        return [
-            base * function(self.last_epoch)
-            for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
-        ]
-
-
-def _state_without_functions(scheduler):
-    state = {
-        key: value for key, value in scheduler.__dict__.items() if key not in ("optimizer", "lr_lambdas")
-    }
-    state["lr_lambdas"] = [
-        None if _is_function(item) else item.__dict__.copy() for item in scheduler.lr_lambdas
-    ]
-    return state
+    def _times_functions(self, rates: list[float]) -> list[float]:
+        return [rate * function(self.last_epoch) for function, rate in zip(self.lr_lambdas, rates, strict=True)]
 
 
 def _is_function(value):
     return type(value).__name__ in ("function", "builtin_function_or_method")
 
 
-def _load_without_functions(scheduler, state):
-    state = dict(state)
-    for function, attributes in zip(scheduler.lr_lambdas, state.pop("lr_lambdas"), strict=True):
-        if attributes is not None:
-            function.__dict__.update(attributes)
-    scheduler.__dict__.update(state)
+class LambdaLR(_OfFunctions):
+    """initial_lr * lr_lambda(epoch); one function for all groups or a list with one for each (ValueError).
+
+    Args:
+        optimizer: the Optimizer whose learning rates are set.
+    """
+
+    def get_lr(self) -> list[float]:
+        return self._times_functions(self.base_lrs)
 
 
-class MultiplicativeLR(LRScheduler):
+class MultiplicativeLR(_OfFunctions):
     """The last rate times lr_lambda(epoch).
 
     Args:
         optimizer: the Optimizer whose learning rates are set.
     """
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-                 last_epoch: int = -1) -> None:
-        self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
-        super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the functions, the attributes of those that are objects."""
-        return _state_without_functions(self)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        _load_without_functions(self, state_dict)
-
     def get_lr(self) -> list[float]:
-        if self._is_initial:
-            return self._rates()
-        return [
-            rate * function(self.last_epoch)
-            for function, rate in zip(self.lr_lambdas, self._rates(), strict=True)
-        ]
+        return self._rates() if self._is_initial else self._times_functions(self._rates())
 
 
 class StepLR(LRScheduler):
