@@ -9,7 +9,7 @@ from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _pair, _single, _triple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from gradloom import Tensor
