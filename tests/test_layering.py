@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
+CORE = ("amp", "autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
         "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "return_types",
         "tensor", "torch_function", "utils", "variants")
 FLOORS = (

@@ -1,15 +1,5 @@
-"""Checkpoints: parts of a program whose intermediate tensors are computed again in backward instead of being kept.
-
-Note [Recomputation]
-Without reentrance, the part runs as it stands, under saved-tensor hooks that keep of each saved tensor
-only its number in the order of saving (a `_Place`) and what it looked like. The first time that backward asks for one
-of them, the part runs again under other hooks, which collect what is saved now; the tensor of the same number is the
-one that was asked for. The part's own inputs are kept as a node keeps them, under the hooks that surround the part:
-within another checkpoint they are computed again in turn, so that nested checkpoints keep no more than the outermost's
-inputs.
-
-With reentrance, the part is a custom Function that runs without recording, and whose backward records it anew and runs
-a backward pass of its own.
+"""Checkpoints: parts of a program whose intermediate tensors are computed again in backward instead of being kept. How
+that is done says Note [Recomputation].
 """
 
 from __future__ import annotations
@@ -22,23 +12,13 @@ from typing import Any
 from .. import autograd
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
-from ..autograd.graph import saved_tensors_hooks
-from ..autograd.saved_variable import SavedVariable
 from ..dispatch import state
-from ..generator import get_rng_state, set_rng_state
 from ..tensor import Tensor
+from ._recomputation import CheckpointError, Conditions, GraphExecGroup, Part, Settings
 
-__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint", "checkpoint_sequential",
-           "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
-
-
-class CheckpointError(RuntimeError):
-    """A part did not save the same tensors when it was run again."""
-
-
-class _Settings:
-    early_stop = True
-    debug: bool | None = None
+__all__ = ["CheckpointError", "CheckpointFunction", "DefaultDeviceType", "GraphExecGroup", "check_backward_validity",
+           "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
+           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -86,136 +66,12 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
     if not is_grad_enabled():
         with forward_context:
             return function(*args, **kwargs)
-    part = _Part(function, args, kwargs, recompute_context, preserve)
+    part = Part(function, args, kwargs, recompute_context, preserve)
     part.checks = determinism_check == "default"
-    part.debug = debug if _Settings.debug is None else _Settings.debug
-    part.early_stop = early_stop and _Settings.early_stop
+    part.debug = debug if Settings.debug is None else Settings.debug
+    part.early_stop = early_stop and Settings.early_stop
     with part.recording(), forward_context:
         return function(*args, **kwargs)
-
-
-class _Place:
-    """What a node keeps instead of a tensor: which of the part's saved tensors it is."""
-
-    __slots__ = ("part", "number", "__weakref__")
-
-    def __init__(self, part: _Part, number: int) -> None:
-        self.part, self.number = part, number
-
-
-class _Enough(Exception):
-    """Ends a run in backward: everything has been computed."""
-
-
-class _Part:
-    """A part of a program that is run again."""
-
-    def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
-        self.function, self.context = function, context
-        self.args = tuple([_kept(a) for a in args])
-        self.kwargs = {name: _kept(a) for name, a in kwargs.items()}
-        self.random = get_rng_state() if preserve else None
-        self.looks: list[str] = []      # of each saved tensor, in the order of saving
-        self.found: dict[int, dict[int, Tensor]] = {}  # pass -> number -> tensor
-        self.early_stop, self.checks, self.debug = True, True, False
-
-    def recording(self) -> saved_tensors_hooks:
-        """The hooks of the first run."""
-        def pack(tensor: Tensor) -> _Place:
-            self.looks.append(_look(tensor))
-            return _Place(self, len(self.looks) - 1)
-
-        return saved_tensors_hooks(pack, lambda place: place.part.tensor(place.number))
-
-    def tensor(self, number: int) -> Tensor:
-        """A saved tensor, computed again once for each pass; outside of a pass, for each look at it."""
-        task = state.graph_task
-        if task is None:
-            return self.run()[number]
-        for finished in [key for key in self.found if key != task.id and not _is_running(key)]:
-            del self.found[finished]
-        found = self.found.get(task.id)
-        if found is None or number not in found:
-            found = self.found[task.id] = self.run()
-        tensor = found[number]
-        if not task.keep_graph:
-            del found[number]
-        return tensor
-
-    def run(self) -> dict[int, Tensor]:
-        """Run the part again: what it saves, by number."""
-        found: dict[int, Tensor] = {}
-        looks: list[str] = []
-        last = len(self.looks)
-
-        def pack(tensor: Tensor) -> Tensor:
-            if len(looks) == last:
-                raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than "
-                                      "during the original forward pass." + self.told(looks))
-            found[len(looks)] = held = tensor.detach()
-            looks.append(_look(tensor))
-            if self.early_stop and len(looks) == last:
-                raise _Enough
-            return held
-
-        args = tuple([_given(a) for a in self.args])
-        kwargs = {name: _given(a) for name, a in self.kwargs.items()}
-        now = get_rng_state() if self.random is not None else None
-        try:
-            if self.random is not None:
-                set_rng_state(self.random)
-            with contextlib.suppress(_Enough), self.context, enable_grad(), saved_tensors_hooks(pack, lambda t: t):
-                self.function(*args, **kwargs)
-        finally:
-            if now is not None:
-                set_rng_state(now)
-        self.compare(looks)
-        return found
-
-    def compare(self, looks: list[str]) -> None:
-        """Raise if the second run saved other tensors than the first."""
-        if len(looks) != len(self.looks):
-            raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original "
-                                  "forward and recomputation.\n"
-                                  f"Number of tensors saved during forward: {len(self.looks)}\n"
-                                  f"Number of tensors saved during recomputation: {len(looks)}." + self.told(looks))
-        if self.checks and looks != self.looks:
-            lines = [f"tensor at position {i}:\nsaved metadata: {a}\nrecomputed metadata: {b}"
-                     for i, (a, b) in enumerate(zip(self.looks, looks, strict=True)) if a != b]
-            raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different "
-                                  "metadata than during the forward pass.\n" + "\n".join(lines) + self.told(looks))
-
-    def told(self, looks: list[str]) -> str:
-        if not self.debug:
-            return ("\nTip: pass `debug=True` to checkpoint(...), or use set_checkpoint_debug_enabled(True), to see "
-                    "what either run saved.")
-        return f"\nSaved in the original run:\n{_listed(self.looks)}\nSaved in the run in backward:\n{_listed(looks)}"
-
-
-def _listed(looks: list[str]) -> str:
-    return "\n".join(f"  {i}: {look}" for i, look in enumerate(looks)) or "  nothing"
-
-
-def _look(tensor: Tensor) -> str:
-    return str({"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device})
-
-
-def _kept(value: Any) -> Any:
-    """An input as a node would save it, under the hooks that are in force here."""
-    return SavedVariable(value) if isinstance(value, Tensor) and not value._inference else value
-
-
-def _given(value: Any) -> Any:
-    return value.unpack(None) if value.__class__ is SavedVariable else value
-
-
-def _is_running(task_id: int) -> bool:
-    task = state.graph_task
-    while task is not None:
-        if task.id == task_id:
-            return True
-        task = task.outer
-    return False
 
 
 class set_checkpoint_early_stop:
@@ -225,10 +81,10 @@ class set_checkpoint_early_stop:
         self.enable = enable
 
     def __enter__(self) -> None:
-        self.before, _Settings.early_stop = _Settings.early_stop, self.enable
+        self.before, Settings.early_stop = Settings.early_stop, self.enable
 
     def __exit__(self, *exception: object) -> None:
-        _Settings.early_stop = self.before
+        Settings.early_stop = self.before
 
 
 class set_checkpoint_debug_enabled:
@@ -238,10 +94,54 @@ class set_checkpoint_debug_enabled:
         self.enabled = enabled
 
     def __enter__(self) -> None:
-        self.before, _Settings.debug = _Settings.debug, self.enabled
+        self.before, Settings.debug = Settings.debug, self.enabled
 
     def __exit__(self, *exception: object) -> None:
-        _Settings.debug = self.before
+        Settings.debug = self.before
+
+
+class DefaultDeviceType:
+    """Which device a reentrant checkpoint keeps random states of, where its inputs do not tell; the CPU's always is."""
+
+    _type = "cpu"
+
+    @staticmethod
+    def set_device_type(device: str = "cpu") -> None:
+        """Set it.
+
+        Args:
+            device: the kind of device.
+        """
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The kind of device."""
+        return DefaultDeviceType._type
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The devices besides the CPU on which some Tensors are, and their random states: there are none.
+
+    Args:
+        args: any values.
+    """
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Set random states of devices besides the CPU.
+
+    Args:
+        devices, states: what `get_device_states` returned.
+        device_type: the kind of device.
+
+    Raises:
+        RuntimeError: if there are any: gradloom computes on the CPU.
+    """
+    if devices:
+        raise RuntimeError("gradloom computes on the CPU, whose random state set_rng_state sets; there are no other "
+                           f"devices {list(devices)}")
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -264,7 +164,7 @@ class CheckpointFunction(Function):
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.random = get_rng_state() if preserve_rng_state else None
+        ctx.conditions = Conditions(preserve_rng_state)
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.inputs = [None if isinstance(a, Tensor) else a for a in args]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -281,15 +181,8 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
         detached = detach_variable(tuple(inputs))
-        now = get_rng_state() if ctx.random is not None else None
-        try:
-            if ctx.random is not None:
-                set_rng_state(ctx.random)
-            with enable_grad():
-                outputs = ctx.run_function(*detached)
-        finally:
-            if now is not None:
-                set_rng_state(now)
+        with enable_grad(), ctx.conditions.again():
+            outputs = ctx.run_function(*detached)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
@@ -315,7 +208,7 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
         use_reentrant, preserve_rng_state: see checkpoint.
 
     Raises:
-        ValueError: for other keywords.
+        ValueError: for other keywords, or if there are fewer functions than segments.
     """
     if use_reentrant is None:
         warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
@@ -325,6 +218,8 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    if not 1 <= segments <= len(steps):
+        raise ValueError(f"segments should be between 1 and the number of functions, {len(steps)}, but got {segments}")
     size = len(steps) // segments
 
     def runner(part: list) -> Callable:

@@ -1,0 +1,233 @@
+"""What a checkpoint does: keep a part of a program and the conditions that it ran under, and run it again.
+
+Note [Recomputation]
+Without reentrance, the part runs as it stands, under saved-tensor hooks that keep of each saved tensor
+only its number in the order of saving (a `_Place`) and what it looked like. The first time that backward asks for one
+of them, the part runs again under other hooks, which collect what is saved now; the tensor of the same number is the
+one that was asked for. The part's own inputs are kept as a node keeps them, under the hooks that surround the part:
+within another checkpoint they are computed again in turn, so that nested checkpoints keep no more than the outermost's
+inputs.
+
+With reentrance, the part is a custom Function that runs without recording, and whose backward records it anew and runs
+a backward pass of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from ..autograd.grad_mode import enable_grad
+from ..autograd.graph import saved_tensors_hooks
+from ..autograd.saved_variable import SavedVariable
+from ..dispatch import AUTOCAST, state
+from ..generator import get_rng_state, set_rng_state
+from ..tensor import Tensor
+
+
+class CheckpointError(RuntimeError):
+    """A part did not save the same tensors when it was run again."""
+
+
+class Settings:
+    """What the `with` blocks of the checkpoint module set."""
+
+    early_stop = True
+    debug: bool | None = None
+
+
+class _Place:
+    """What a node keeps instead of a tensor: which of the part's saved tensors it is."""
+
+    __slots__ = ("part", "number", "__weakref__")
+
+    def __init__(self, part: Part, number: int) -> None:
+        self.part, self.number = part, number
+
+
+class _Enough(Exception):
+    """Ends a run in backward: everything has been computed."""
+
+
+class Conditions:
+    """What the results of a part depend on besides its inputs: the random numbers that it draws, and autocast.
+
+    Args:
+        preserve: whether it is to draw the same numbers when it runs again.
+    """
+
+    def __init__(self, preserve: bool) -> None:
+        self.random = get_rng_state() if preserve else None
+        told = state.autocast
+        self.casts = None if told is None else (told.dtypes["cpu"], bool(state.flags & AUTOCAST), told.caches)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A block in which they are as they were."""
+        now = get_rng_state() if self.random is not None else None
+        try:
+            if self.random is not None:
+                set_rng_state(self.random)
+            with self._autocast():
+                yield
+        finally:
+            if now is not None:
+                set_rng_state(now)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.casts is None and state.autocast is None:  # nobody has asked for it so far
+            return contextlib.nullcontext()
+        from ..amp.autocast_mode import autocast
+        dtype, enabled, caches = self.casts or (None, False, True)
+        return autocast("cpu", dtype=dtype, enabled=enabled, cache_enabled=caches)
+
+
+class GraphExecGroup:
+    """A `with` block in which backward passes that need the same part run it again once between them.
+
+    They must not need the same of its tensors: each is given once.
+    """
+
+    def __enter__(self) -> Self:
+        outer = self._get_current_group()
+        if outer is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {outer}")
+        state.__dict__["recomputation_group"] = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        del state.__dict__["recomputation_group"]
+
+    @classmethod
+    def _get_current_group(cls) -> GraphExecGroup | None:
+        """The one of this thread, or None."""
+        return state.__dict__.get("recomputation_group")
+
+
+class Part:
+    """A part of a program that is run again.
+
+    Args:
+        function, args, kwargs: what is run.
+        context: surrounds the runs in backward.
+        preserve: whether the same random numbers are drawn then.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: tuple, kwargs: dict, context: Any, preserve: bool) -> None:
+        self.function, self.context = function, context
+        self.args = tuple([_kept(a) for a in args])
+        self.kwargs = {name: _kept(a) for name, a in kwargs.items()}
+        self.conditions = Conditions(preserve)
+        self.looks: list[str] = []      # of each saved tensor, in the order of saving
+        self.found: dict[int, dict[int, Tensor]] = {}  # pass -> number -> tensor
+        self.found_in: WeakKeyDictionary[GraphExecGroup, dict[int, Tensor]] = WeakKeyDictionary()
+        self.early_stop, self.checks, self.debug = True, True, False
+
+    def recording(self) -> saved_tensors_hooks:
+        """The hooks of the first run."""
+        def pack(tensor: Tensor) -> _Place:
+            self.looks.append(_look(tensor))
+            return _Place(self, len(self.looks) - 1)
+
+        return saved_tensors_hooks(pack, lambda place: place.part.tensor(place.number))
+
+    def tensor(self, number: int) -> Tensor:
+        """A saved tensor, computed again once for each pass; outside of a pass, for each look at it."""
+        task, group = state.graph_task, GraphExecGroup._get_current_group()
+        if task is None:
+            return self.run()[number]
+        if group is not None:
+            return self.shared(group, number)
+        for finished in [key for key in self.found if key != task.id and not _is_running(key)]:
+            del self.found[finished]
+        found = self.found.get(task.id)
+        if found is None or number not in found:
+            found = self.found[task.id] = self.run()
+        tensor = found[number]
+        if not task.keep_graph:
+            del found[number]
+        return tensor
+
+    def shared(self, group: GraphExecGroup, number: int) -> Tensor:
+        """A saved tensor for one of several passes, computed again once for all of them."""
+        found = self.found_in.get(group)
+        if found is None:
+            found = self.found_in[group] = self.run()
+        if number not in found:
+            raise CheckpointError("torch.utils.checkpoint: Unpack is being triggered for a tensor that was already "
+                                  "unpacked once. Within a GraphExecGroup, no two backward passes may need the same "
+                                  "saved tensor, and ctx.saved_tensors is read once.")
+        return found.pop(number)
+
+    def run(self) -> dict[int, Tensor]:
+        """Run the part again: what it saves, by number."""
+        found: dict[int, Tensor] = {}
+        looks: list[str] = []
+        last = len(self.looks)
+
+        def pack(tensor: Tensor) -> Tensor:
+            if len(looks) == last:
+                raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than "
+                                      "during the original forward pass." + self.told(looks))
+            found[len(looks)] = held = tensor.detach()
+            looks.append(_look(tensor))
+            if self.early_stop and len(looks) == last:
+                raise _Enough
+            return held
+
+        args = tuple([_given(a) for a in self.args])
+        kwargs = {name: _given(a) for name, a in self.kwargs.items()}
+        with (self.conditions.again(), contextlib.suppress(_Enough), self.context, enable_grad(),
+              saved_tensors_hooks(pack, lambda t: t)):
+            self.function(*args, **kwargs)
+        self.compare(looks)
+        return found
+
+    def compare(self, looks: list[str]) -> None:
+        """Raise if the second run saved other tensors than the first."""
+        if len(looks) != len(self.looks):
+            raise CheckpointError("torch.utils.checkpoint: A different number of tensors was saved during the original "
+                                  "forward and recomputation.\n"
+                                  f"Number of tensors saved during forward: {len(self.looks)}\n"
+                                  f"Number of tensors saved during recomputation: {len(looks)}." + self.told(looks))
+        if self.checks and looks != self.looks:
+            lines = [f"tensor at position {i}:\nsaved metadata: {a}\nrecomputed metadata: {b}"
+                     for i, (a, b) in enumerate(zip(self.looks, looks, strict=True)) if a != b]
+            raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different "
+                                  "metadata than during the forward pass.\n" + "\n".join(lines) + self.told(looks))
+
+    def told(self, looks: list[str]) -> str:
+        if not self.debug:
+            return ("\nTip: pass `debug=True` to checkpoint(...), or use set_checkpoint_debug_enabled(True), to see "
+                    "what either run saved.")
+        return f"\nSaved in the original run:\n{_listed(self.looks)}\nSaved in the run in backward:\n{_listed(looks)}"
+
+
+def _listed(looks: list[str]) -> str:
+    return "\n".join(f"  {i}: {look}" for i, look in enumerate(looks)) or "  nothing"
+
+
+def _look(tensor: Tensor) -> str:
+    return str({"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device})
+
+
+def _kept(value: Any) -> Any:
+    """An input as a node would save it, under the hooks that are in force here."""
+    return SavedVariable(value) if isinstance(value, Tensor) and not value._inference else value
+
+
+def _given(value: Any) -> Any:
+    return value.unpack(None) if value.__class__ is SavedVariable else value
+
+
+def _is_running(task_id: int) -> bool:
+    task = state.graph_task
+    while task is not None:
+        if task.id == task_id:
+            return True
+        task = task.outer
+    return False
+
+
