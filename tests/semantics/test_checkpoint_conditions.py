@@ -1,4 +1,4 @@
-"""A part runs again under the conditions of its first run: with its autocast, its random numbers; how far, how often."""
+"""A part runs again under the conditions of its first run: its autocast, its random numbers; and how far, how often."""
 
 import contextlib
 from importlib import import_module
