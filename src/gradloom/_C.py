@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._library.operator import _AutoDispatchBelowAutograd
 from .autograd import engine
 from .autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from .autograd.node import Node
@@ -11,7 +12,8 @@ from .ops._schema import Argument, FunctionSchema, parse_schema
 from .torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
 
 __all__ = ["Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "FunctionSchema",
-           "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
+           "_AutoDispatchBelowAutograd", "_current_autograd_node", "_current_graph_task_execution_order",
+           "_current_graph_task_id",
            "_disabled_torch_function_impl", "_is_multithreading_enabled", "_is_torch_function_all_disabled",
            "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_len_torch_function_stack",
            "_will_engine_execute_node", "parse_schema"]

@@ -271,7 +271,9 @@ def _value(text: str, type_: Type) -> Any:
         try:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError):
-            raise ValueError(f"the default '{text}' is no value of type {type_}") from None
+            value = plain  # nothing that a schema may say
+        if value is plain or plain.kind() == "TensorType":
+            raise ValueError(f"expected None but found '{text}': it is no value of type {type_}")
     if isinstance(plain, ListType) and value is not None and not isinstance(value, list):
         value = [value] * (plain.size or 1)
     if plain.kind() == "FloatType" and isinstance(value, int):

@@ -1,0 +1,172 @@
+"""opcheck: does an operator do what its schema and its registrations say?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import _operators
+from ..ops._overload import OpOverload, OpOverloadPacket
+from ..storage import owner
+from ..tensor import Tensor
+from . import registry
+from .operator import AUTOGRAD, tensors_of
+
+TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_backward")
+_COMPILED = ("test_aot_dispatch_static", "test_aot_dispatch_dynamic")
+
+
+class OpCheckError(Exception):
+    """What opcheck raises for an operator that is not what it says."""
+
+
+def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *,
+            test_utils: str | Sequence[str] = TESTS, raise_exception: bool = True, atol: float | None = None,
+            rtol: float | None = None) -> dict[str, Any]:
+    """Check an operator with one set of arguments. It does not check that gradients are right: gradcheck does.
+
+    Args:
+        op: an OpOverload, an operator with one overload, or a CustomOpDef.
+        args, kwargs: arguments for it, of which some require grad if it has a derivative.
+        test_utils: which checks, of
+            `test_schema` (results and arguments share memory only, and arguments are written to only, where the schema
+            says so), `test_autograd_registration` (results that require grad come from something that was registered
+            as a derivative), `test_faketensor` (what register_fake gave makes shapes and dtypes of the results; passed
+            over without one) and `test_backward` (there is a backward, if an argument requires grad). The names of
+            PyTorch's checks with its compiler are taken and mean `test_backward`.
+        raise_exception: whether to raise at the first check that fails.
+        atol, rtol: have no effect: nothing is compiled, whose result would be compared.
+
+    Returns:
+        For each check `"SUCCESS"`, or the exception.
+
+    Raises:
+        OpCheckError: if a check fails and raise_exception is set.
+        ValueError: for what is no operator or no check.
+    """
+    from .custom_ops import CustomOpDef
+
+    names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
+    if not {*names} <= {*TESTS, *_COMPILED}:
+        raise ValueError(f"opcheck(op, ..., test_utils={names}), expected test_utils to be subset of "
+                         f"{(*TESTS, *_COMPILED)} but it was not")
+    if isinstance(op, CustomOpDef):
+        op = op._opoverload
+    elif isinstance(op, OpOverloadPacket) and len(op.overloads()) == 1:
+        op = getattr(op, op.overloads()[0])
+    if not isinstance(op, OpOverload):
+        raise ValueError("opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
+                         f"torch.ops.aten.sin.default, got {type(op)}")
+    results: dict[str, Any] = {}
+    for name in names:
+        check = _CHECKS["test_backward" if name in _COMPILED else name]
+        try:
+            check(op, args, kwargs or {})
+            results[name] = "SUCCESS"
+        except Exception as error:
+            if raise_exception:
+                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error}") from error
+            results[name] = error
+    return results
+
+
+def _copied(op: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments with copies of the tensors; what is written to is no leaf."""
+    written = {a.name for a in op._schema.arguments if a.is_write}
+    names = [a.name for a in op._schema.arguments]
+    values = [_copy(v, name in written) for v, name in zip(args, names, strict=False)]
+    return values, {name: _copy(v, name in written) for name, v in kwargs.items()}
+
+
+def _copy(value: Any, written: bool) -> Any:
+    if isinstance(value, Tensor):
+        out = value.detach().clone().requires_grad_(value.requires_grad)
+        return _operators.clone(out) if written and out.requires_grad else out
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copy(v, written) for v in value)
+    return copy.copy(value)
+
+
+def _named(op: OpOverload, args: Any, kwargs: Any) -> dict[str, list[Any]]:
+    """The tensors of each argument."""
+    given = dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | dict(kwargs)
+    return {name: list(tensors_of((value,))) for name, value in given.items()}
+
+
+def _results(found: Any) -> list[Any]:
+    return list(tensors_of(found if isinstance(found, tuple) else (found,)))
+
+
+def _check_schema(op: OpOverload, args: Any, kwargs: Any) -> None:
+    args, kwargs = _copied(op, args, kwargs)
+    named = _named(op, args, kwargs)
+    before = {name: [t._array.copy() for t in tensors] for name, tensors in named.items()}
+    found = op(*args, **kwargs)
+    for argument in op._schema.arguments:
+        tensors = named.get(argument.name, [])
+        if not argument.is_write and any(
+                old.tobytes() != t._array.tobytes()
+                for old, t in zip(before.get(argument.name, []), tensors, strict=True)):
+            raise RuntimeError(f"Argument {argument.name} is not defined as mutable but was mutated")
+        if argument.alias_info is None:
+            mine = {id(owner(t._array)) for t in tensors}
+            if any(id(owner(r._array)) in mine for r in _results(found)):
+                raise RuntimeError(f"Argument {argument.name} is not defined to alias output but was aliasing")
+
+
+def _check_registration(op: OpOverload, args: Any, kwargs: Any) -> None:
+    if not any(t.requires_grad for tensors in _named(op, args, kwargs).values() for t in tensors):
+        return
+    if any(map(op.has_kernel_for_dispatch_key, (*AUTOGRAD, "CompositeImplicitAutograd"))):
+        return
+    args, kwargs = _copied(op, args, kwargs)
+    if any(t.requires_grad for t in _results(op(*args, **kwargs))):
+        raise RuntimeError(f"{op.name()}: at least one output of this operator has requires_grad=True but the operator "
+                           "does not have an autograd kernel defined at an autograd key (e.g. DispatchKey::Autograd). "
+                           "If it is made of differentiable operators, register it as CompositeImplicitAutograd; else "
+                           "give it a derivative with register_autograd.")
+
+
+def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
+    operator = registry.operators.get(op.name())
+    if operator is None or operator.fake is None:
+        return
+    from .fake import fake_call
+
+    args, kwargs = _copied(op, args, kwargs)
+    wanted = _results(op(*args, **kwargs))
+    found = _results(fake_call(operator.fake, _copied(op, args, kwargs)))
+    said = f"When comparing the output of {op} on FakeTensor and concrete Tensors, found"
+    if len(wanted) != len(found):
+        raise RuntimeError(f"{said} {len(found)} and {len(wanted)} tensors")
+    for real, fake in zip(wanted, found, strict=True):
+        if not _same_shape(real, fake):
+            raise RuntimeError(f"{said} mismatched tensor metadata: Shapes "
+                               f"{real.shape} and {fake.shape} are not equal!")
+        if real.dtype is not fake.dtype:
+            raise RuntimeError(f"{said} mismatched tensor metadata: Dtypes "
+                               f"{real.dtype} and {fake.dtype} are not equal!")
+
+
+def _same_shape(real: Any, fake: Any) -> bool:
+    from .fake import DYNAMIC
+
+    return len(real.shape) == len(fake.shape) and all(
+        m in (n, DYNAMIC) for n, m in zip(real.shape, fake.shape, strict=True))
+
+
+def _check_backward(op: OpOverload, args: Any, kwargs: Any) -> None:
+    from ..autograd import grad
+
+    args, kwargs = _copied(op, args, kwargs)
+    leaves = [t for tensors in _named(op, args, kwargs).values() for t in tensors if t.requires_grad]
+    outputs = [t for t in _results(op(*args, **kwargs)) if t.requires_grad]
+    if leaves and outputs:
+        grad(outputs, leaves, [_operators.ones_like(t) for t in outputs], allow_unused=True)
+
+
+_CHECKS: dict[str, Callable[[OpOverload, Any, Any], None]] = {
+    "test_schema": _check_schema, "test_autograd_registration": _check_registration, "test_faketensor": _check_fake,
+    "test_backward": _check_backward,
+}

@@ -1,0 +1,247 @@
+"""An operator whose kernels are Python functions, each registered for a dispatch key.
+
+Note [Library operators]
+What the generated wrapper is for an operator from YAML, a LibraryOperator is for one that gradloom.library defines: it
+is called with all arguments in the schema's order, hands the call to whoever wants to see it (Note [Interception]),
+records history, and calls a kernel. Its parts, from above:
+
+    interception    profiler, vmap, autocast
+    autograd        the kernel of the key Autograd; or the formula that register_autograd gave (autograd.py); or
+                    nothing: then what the kernel does is recorded, and going backward through it warns
+    Python          dispatch modes and __torch_dispatch__
+    kernel          that of CPU, CompositeExplicitAutograd or CompositeImplicitAutograd, the first there is
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import interception
+from ..dispatch import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..ops._calls import python_arguments
+from ..ops._schema import FunctionSchema
+from ..storage import owner
+from ..tensor import Tensor
+from ..variants import refuse_tangents
+
+KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+AUTOGRAD = ("Autograd", "AutogradCPU")
+KEYS = frozenset((*KERNELS, *AUTOGRAD, "CompositeExplicitAutogradNonFunctional", "Meta", "CUDA", "AutogradCUDA", "MPS",
+                  "XPU", "HPU", "XLA", "MTIA", "PrivateUse1", "AutogradOther", "ADInplaceOrView", "BackendSelect",
+                  "Functionalize", "Python", "AutocastCPU", "AutocastCUDA", "FuncTorchBatched", "SparseCPU"))
+
+
+class _Excluded(threading.local):
+    autograd = False        # within _AutoDispatchBelowAutograd
+
+
+_excluded = _Excluded()
+
+
+class _AutoDispatchBelowAutograd:
+    """In this context operators of libraries skip their Autograd kernels, and nothing is recorded."""
+
+    def __enter__(self) -> None:
+        self._before = _excluded.autograd, state.flags
+        _excluded.autograd = True
+        state.flags |= GRAD_OFF
+
+    def __exit__(self, *_: object) -> None:
+        _excluded.autograd, state.flags = self._before
+
+
+class LibraryCall(interception.Call):
+    """An intercepted call of a LibraryOperator."""
+
+    __slots__ = ()
+
+    def with_args(self, args: tuple[Any, ...], out: Any = None) -> LibraryCall:
+        return LibraryCall(self.wrapper, args, out, self.composite)
+
+    def run(self) -> Any:
+        if self.composite is None:
+            self._check_values()
+        flags = state.flags
+        state.flags = flags & ~(INTERCEPT | AUTOCAST) if self.composite is None else flags
+        try:
+            return self.plain()
+        finally:
+            state.flags = flags
+
+    def _check_values(self) -> None:
+        for t in self.tensors():
+            if not interception.has_operand(t):
+                raise TypeError(f"no implementation of {self.wrapper.name} was found for arguments of class "
+                                f"{type(t).__name__}, which has no values of its own")
+
+    def plain(self) -> Any:
+        return self.wrapper.compute(self.args)
+
+
+class LibraryOperator:
+    """What computes an overload that a library defined; see Note [Library operators].
+
+    Attributes:
+        schema: its FunctionSchema.
+        kernels: dispatch key -> function.
+        formula: what register_autograd gave, or None.
+        fake: the function that makes results without values, for opcheck.
+        vmap_rule: the function for batched arguments.
+        dispatch_rules: class of a subclass or mode -> function that answers in its place.
+        autocast_dtype: what autocast casts floating arguments to, or None.
+        is_custom: whether it is a custom_op, whose results may not share memory with its arguments.
+        name: `mylib::foo`, with the overload if that has a name.
+    """
+
+    def __init__(self, schema: FunctionSchema) -> None:
+        self.schema = schema
+        self.name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.formula: Any = None
+        self.fake: Callable[..., Any] | None = None
+        self.vmap_rule: Callable[..., Any] | None = None
+        self.dispatch_rules: dict[type, Callable[..., Any]] = {}
+        self.autocast_dtype: Any = None
+        self.is_custom = False
+        self.overload: Any = None
+        self.__doc__: str | None = None
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a function for a dispatch key."""
+        return key in self.kernels or (key in AUTOGRAD and self.formula is not None) or (
+            key == "Meta" and self.fake is not None)
+
+    @property
+    def composite(self) -> Callable[..., Any] | None:
+        """What it is made of, if it has no kernel but that."""
+        if any(key in self.kernels for key in (*KERNELS[:2], *AUTOGRAD)) or self.formula is not None:
+            return None
+        return self.kernels.get("CompositeImplicitAutograd")
+
+    def __call__(self, *values: Any) -> Any:
+        flags = state.flags
+        if flags & AUTOCAST and self.autocast_dtype is not None:
+            values, state.flags = tuple([cast(v, self.autocast_dtype) for v in values]), flags & ~AUTOCAST
+            try:
+                return self(*values)
+            finally:
+                state.flags = flags
+        if flags & (INTERCEPT | AUTOCAST) or not all(map(interception.has_operand, tensors_of(values))):
+            return LibraryCall(self, values, None, self.composite).below(-1)
+        return self.compute(values)
+
+    def record(self, kernel: Callable[..., Any], *values: Any) -> Any:
+        """Record the history of what `kernel(*values)` computes."""
+        return self.compute(values, kernel)
+
+    def compute(self, values: tuple[Any, ...], below: Callable[..., Any] | None = None) -> Any:
+        """The results with their history; `below` computes them in the place of the kernels."""
+        below = below or self.kernel
+        if _excluded.autograd:
+            return below(*values)
+        autograd = next((self.kernels[key] for key in AUTOGRAD if key in self.kernels), None)
+        if autograd is not None:
+            return self._call(autograd, values)
+        if state.flags & FORWARD_AD and self.composite is None:
+            refuse_tangents(self.name, list(tensors_of(values)))
+        if self.formula is not None:
+            return self.formula.record(values, below)
+        if self.composite is not None:
+            return self._call(self.composite, values)
+        from .autograd import warn_in_backward
+        return warn_in_backward(self.name, values, below)
+
+    def _call(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+        args, keywords = python_arguments(self.schema, values)
+        return self._returned(function(*args, **keywords))
+
+    def kernel(self, *values: Any) -> Any:
+        """What the kernel for the CPU computes.
+
+        Raises:
+            NotImplementedError: if there is none.
+            RuntimeError: if it does not return what the schema says, or a custom operator's results share memory.
+        """
+        function = next((self.kernels[key] for key in KERNELS if key in self.kernels), None)
+        if function is None:
+            have = ", ".join(self.kernels) or "none"
+            raise NotImplementedError(f"Could not run '{self.name}' with arguments from the 'CPU' backend: no kernel "
+                                      f"is registered for it (there are: {have}). Register one with "
+                                      f'gradloom.library.register_kernel("{self.name}", "cpu")')
+        found = self._call(function, values)
+        if self.is_custom:
+            self._check_aliases(values, found)
+            for argument, value in zip(self.schema.arguments, values, strict=True):
+                if argument.is_write:
+                    for tensor in tensors_of((value,)):
+                        bump(tensor)
+        return found
+
+    def _returned(self, found: Any) -> Any:
+        """What a function returned, in the form that the schema says."""
+        returns = self.schema.returns
+        if not returns:
+            if found is not None:
+                raise RuntimeError(f"{self.name} returned {type(found).__name__}, and its schema says that it returns "
+                                   f"nothing: {self.schema}")
+            return None
+        if len(returns) == 1:
+            return self._one(returns[0], found)
+        if not isinstance(found, (tuple, list)):
+            raise TypeError(f"{self.name} returned an object of type '{type(found).__name__}', which is not an "
+                            f"instance of 'sequence'; its schema says that it returns {len(returns)} values: "
+                            f"{self.schema}")
+        if len(found) != len(returns):
+            raise RuntimeError(f"{self.name} returned {len(found)} values, and its schema says {len(returns)}: "
+                               f"{self.schema}")
+        return tuple(map(self._one, returns, found))
+
+    def _one(self, expected: Any, value: Any) -> Any:
+        kind = expected.type.without_optional.kind()
+        if kind == "ListType":
+            if not isinstance(value, (tuple, list)):
+                raise TypeError(f"{self.name} returned {value!r} where its schema says {expected}")
+            return list(value)
+        if kind == "TensorType" and not (value is None or isinstance(value, Tensor)):
+            raise RuntimeError(f"Unable to cast {value!r} to Tensor: {self.name} returned it where its schema says "
+                               f"{expected}")
+        return value
+
+    def _check_aliases(self, values: tuple[Any, ...], found: Any) -> None:
+        seen = {id(owner(t._array)) for t in tensors_of(values) if t._array.__class__ is not interception.Metadata}
+        for tensor in tensors_of(found if isinstance(found, tuple) else (found,)):
+            if tensor._array.__class__ is interception.Metadata:
+                continue
+            memory = id(owner(tensor._array))
+            if memory in seen:
+                raise RuntimeError(
+                    f"{self.name}: The output of this custom operator (1) must not also be an input to this custom "
+                    "operator and (2) may not alias any inputs to this custom operator or other returns. The most "
+                    "common way to trigger this error is if we have y = custom_op(x) and y and x are the same Tensor. "
+                    "Return a clone instead (y = x.clone()), or do not return it.")
+            seen.add(memory)
+
+
+def tensors_of(values: Any) -> Iterator[Any]:
+    """The tensors among values, and in lists among them."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif value.__class__ in (tuple, list):
+            yield from (t for t in value if isinstance(t, Tensor))
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """A tensor of a floating dtype, but float64, in another one; the tensors of a list likewise."""
+    if isinstance(value, Tensor):
+        kind = value._array.dtype
+        return value.to(dtype) if kind.kind in "fV" and kind.itemsize < 8 else value
+    return [cast(v, dtype) for v in value] if value.__class__ in (tuple, list) else value
+
+
+def bump(tensor: Any) -> None:
+    """Note that a tensor was written to."""
+    from ..autograd.node import bump_version
+    bump_version(tensor)

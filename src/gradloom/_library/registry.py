@@ -1,0 +1,164 @@
+"""Which operators libraries have defined, and under what names they are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..ops._overload import OpOverload, OpOverloadPacket, Row
+from ..ops._registry import namespace_of
+from ..ops._schema import Tag, parse_schema
+from .operator import KEYS, LibraryOperator
+
+operators: dict[str, LibraryOperator] = {}          # `mylib::foo.overload`
+_waiting: dict[str, dict[str, Callable[..., Any]]] = {}  # kernels of operators that are not defined yet
+_DEVICES = {"cpu": "CPU", "cuda": "CUDA", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
+            "meta": "Meta", "privateuseone": "PrivateUse1"}
+
+
+def parse_qualname(qualname: str) -> tuple[str, str]:
+    """Namespace and name of `mylib::foo`.
+
+    Raises:
+        ValueError: if it is not of this form.
+    """
+    parts = qualname.split("::") if isinstance(qualname, str) else []
+    if len(parts) != 2 or not all(parts):
+        raise ValueError(f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname '
+                         "passed to the torch.library APIs must consist of a namespace and a name, e.g. aten::sin")
+    return parts[0], parts[1]
+
+
+def define(namespace: str, text: str, tags: Iterable[Any] = (), replace: bool = False) -> LibraryOperator:
+    """A new operator of a namespace, without kernels.
+
+    Args:
+        text: `foo.overload(Tensor x) -> Tensor`.
+        tags: members of gradloom.Tag.
+        replace: whether it may take the place of one that a library defined before.
+
+    Raises:
+        RuntimeError: for a schema that is none, and an operator that is there already.
+    """
+    schema = parse_schema(text)
+    own, _, name = schema.name.rpartition("::")
+    if own and own != namespace:
+        raise RuntimeError(f"Explicitly provided namespace ({own}) in schema string does not match namespace of the "
+                           f"library ({namespace}): {text}")
+    schema = parse_schema(f"{namespace}::{text.strip().removeprefix(f'{namespace}::')}")
+    operator = LibraryOperator(schema)
+    table = vars(namespace_of(namespace))["_operators"]
+    overload = schema.overload_name or "default"
+    packet: OpOverloadPacket = getattr(namespace_of(namespace), name) if name in table else \
+        OpOverloadPacket(namespace, name, [])
+    if overload in packet.overloads() and not (replace and operator.name in operators):
+        raise RuntimeError(f"Tried to register an operator ({schema}) with the same name and overload name multiple "
+                           "times. Each overload's schema should only be registered with a single call to define().")
+    table[name] = packet
+    words = " ".join(tag.name if isinstance(tag, Tag) else str(tag) for tag in _as_tuple(tags))
+    function = _named(operator, name)
+    operator.overload = packet._add(Row(overload, function, str(schema).removeprefix(f"{namespace}::"), words, "",
+                                        operator))
+    operators[operator.name] = operator
+    operator.kernels.update(_waiting.pop(operator.name, {}))
+    return operator
+
+
+def _named(operator: LibraryOperator, name: str) -> LibraryOperator:
+    operator.__doc__ = str(operator.schema)
+    return operator
+
+
+def _as_tuple(tags: Any) -> tuple[Any, ...]:
+    return (tags,) if isinstance(tags, (Tag, str)) else tuple(tags)
+
+
+def remove(operator: LibraryOperator) -> None:
+    """Take an operator away, unless another one is in its place."""
+    if operators.get(operator.name) is not operator:
+        return
+    del operators[operator.name]
+    packet = operator.overload.overloadpacket
+    packet._remove(operator.overload._overloadname)
+    if not packet.overloads():
+        vars(namespace_of(packet.namespace))["_operators"].pop(packet.__name__, None)
+
+
+def qualified(op: Any) -> str:
+    """`mylib::foo` for what the functions of gradloom.library take: a name, an operator object, a CustomOpDef.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    name = getattr(op, "_qualname", None)
+    if isinstance(name, str):
+        return name
+    if isinstance(op, OpOverload):
+        return op.name()
+    if isinstance(op, str):
+        parse_qualname(op)
+        return op.removesuffix(".default")
+    raise ValueError(f"expected the name of an operator ('mylib::foo'), an OpOverload or a CustomOpDef, got {type(op)}")
+
+
+def find(op: Any) -> LibraryOperator:
+    """The operator of a library; see `qualified` for `op`.
+
+    Raises:
+        RuntimeError: if no library has defined it.
+    """
+    name = qualified(op)
+    if name not in operators:
+        namespace, short = parse_qualname(name)
+        if namespace == "aten":
+            raise NotImplementedError(f"{name} is an operator of gradloom's own, whose kernel and derivative are in "
+                                      "its YAML files; gradloom.ops.define replaces a derivative (`override: true`)")
+        raise RuntimeError(f"operator {name} does not exist")
+    return operators[name]
+
+
+def set_kernel(name: str, key: str, function: Callable[..., Any]) -> Callable[[], None]:
+    """Register a kernel; the operator may be defined later. Returns what takes it back.
+
+    Raises:
+        RuntimeError: for a key that there is not.
+        TypeError: for what is no function.
+    """
+    if not callable(function):
+        raise TypeError(f"Input function is required to be a callable but found type {type(function)}")
+    if key not in KEYS:
+        raise RuntimeError(f"could not parse dispatch key: {key}. The keys that mean something here are CPU, "
+                           "CompositeExplicitAutograd, CompositeImplicitAutograd, Autograd and Meta")
+    if name.startswith("aten::") and name not in operators:
+        find(name)
+    operator = operators.get(name)
+    table = _waiting.setdefault(name, {}) if operator is None else operator.kernels
+    if key in table:
+        import warnings
+        warnings.warn(f"Overriding a previously registered kernel for the same operator and the same dispatch key\n"
+                      f"  operator: {name}\n  dispatch key: {key}", stacklevel=3)
+    table[key] = function
+    if key == "Meta" and operator is not None:
+        operator.fake = function
+
+    def undo() -> None:
+        for held in (table, _waiting.get(name, {})):
+            if held.get(key) is function:
+                del held[key]
+    return undo
+
+
+def key_of_device(device_type: str) -> str:
+    """The dispatch key of a type of device; `default` is that of kernels for all.
+
+    Raises:
+        RuntimeError: for a word that is no device.
+    """
+    if device_type == "default":
+        return "CompositeExplicitAutograd"
+    if device_type in _DEVICES:
+        return _DEVICES[device_type]
+    if re.fullmatch(r"[A-Z]\w+", device_type or ""):
+        return device_type
+    raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {device_type}")
