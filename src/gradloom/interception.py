@@ -171,6 +171,8 @@ class Metadata:
 
     __slots__ = ("shape", "dtype", "_strides")
     base = None
+    message = ("Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
+               "vmap and wrapper subclasses do; use operators on it, which reach those.")
     __array_priority__ = 1000
 
     def __init__(self, shape: tuple[int, ...], numpy_type: np.dtype, strides: tuple[int, ...] | None = None) -> None:
@@ -211,6 +213,16 @@ class Metadata:
     def flags(self) -> _Flags:
         return _Flags(self)
 
+    def transpose(self, axes: tuple[int, ...]) -> Metadata:
+        """With the dimensions in another order."""
+        return Metadata(tuple([self.shape[d] for d in axes]), self.dtype, tuple([self.strides[d] for d in axes]))
+
+    def reshape(self, shape: tuple[int, ...], copy: bool | None = False) -> Metadata:
+        """Seen in another shape. Raises ValueError if the strides do not allow it."""
+        anything = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read
+        seen = anything.reshape(shape, copy=False)
+        return Metadata(seen.shape, self.dtype, seen.strides)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
@@ -220,8 +232,7 @@ class Metadata:
         return f"Metadata({self.shape}, {self.dtype})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise RuntimeError("Cannot read the values of this tensor: it has none of its own. It stands for others, as "
-                           "tensors within vmap and wrapper subclasses do; use operators on it, which reach those.")
+        raise RuntimeError(self.message)
 
     __array__ = __array_ufunc__ = __array_function__ = _refuse
     __getitem__ = __setitem__ = __iter__ = __contains__ = __bool__ = __int__ = __float__ = __complex__ = _refuse

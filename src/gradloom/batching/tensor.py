@@ -25,6 +25,13 @@ STORAGE = ("Cannot access data pointer of Tensor that doesn't have storage: with
            "examples of a batch.")
 
 
+class _OfOneExample(Metadata):
+    """What is known of the array of one example."""
+
+    __slots__ = ()
+    message = ITEM
+
+
 class BatchedTensor(Tensor):
     """One example of a batch, for every example at once; made by vmap only."""
 
@@ -194,7 +201,7 @@ def batched(physical: Tensor, level: Level) -> BatchedTensor:
     """The examples of a level that lie along dimension 0 of a tensor."""
     array = physical._array
     out = new(BatchedTensor)
-    out._array = Metadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    out._array = _OfOneExample(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
     out._physical = physical
     out._batch = level
     return out
@@ -203,7 +210,7 @@ def batched(physical: Tensor, level: Level) -> BatchedTensor:
 def refresh(tensor: BatchedTensor) -> BatchedTensor:
     """Look again at the physical tensor, which an operator gave another shape in place."""
     array = tensor._physical._array
-    tensor._array = Metadata(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
+    tensor._array = _OfOneExample(array.shape[1:], array.dtype, array.strides[1:])  # type: ignore[assignment]
     if tensor._physical.__class__ is BatchedTensor:
         refresh(tensor._physical)
     return tensor

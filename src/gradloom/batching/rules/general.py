@@ -157,7 +157,7 @@ def _leading(call: Call, more: int, rank: int) -> Any:
 
 
 def _without_last(result: Tensor) -> Tensor:
-    return ops.squeeze_dim(result, 1) if result._array.ndim == 2 else result
+    return ops.squeeze_dim(result, 1) if result._array.ndim > 1 else result
 
 
 def sizes(call: Call) -> Any:
@@ -204,7 +204,9 @@ NONE, MEAN, SUM = range(3)
 
 def loss(call: Call) -> Any:
     """Elementwise losses with a parameter `reduction`."""
-    found = call.invoke({**align(call), "reduction": NONE})
+    call.values.update(call.promoted())
+    rank = max([call.rank(n) for n in call.tensors])
+    found = call.invoke({**{n: padded(call.physical(n), rank) for n in call.tensors}, "reduction": NONE})
     how = call.values.get("reduction", MEAN)
     if how == NONE or found._array.ndim == 1:
         return call.wrap(found)

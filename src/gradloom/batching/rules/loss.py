@@ -24,7 +24,7 @@ def _terms(call: Call) -> tuple[Tensor, Tensor]:
     if call["weight"] is None:
         weight = ops.ones_like(safe, dtype=call["self"].dtype)
     else:
-        weight = ops.index(call["weight"], (safe,))
+        weight = ops.index(ops.detach(call["weight"]), (safe,))
     return safe, ops.where(ignored, 0, weight)
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from ... import _operators as ops
 from ...tensor import Tensor
+from ..answer import loop
 from ..call import Call
+from ..tensor import expanded
 
 
 def _sides(call: Call, ranks: tuple[int, int], names: list[str]) -> tuple[Tensor, Tensor]:
@@ -73,11 +75,15 @@ def vdot(call: Call) -> Any:
 def _added(call: Call, product: Any, rank: int) -> Any:
     """beta * self + alpha * product, where a beta of 0 leaves self out, whatever its values."""
     from .general import padded
-    beta, alpha = call.values.get("beta", 1), call.values.get("alpha", 1)
-    if alpha != 1:
+    beta, alpha = call["beta"], call["alpha"]
+    if product._array.dtype.kind not in "fcV" and (alpha, beta) != (1, 1):
+        return loop(call)  # integers take the integer part of these, and bools have no products
+    if alpha == 0:
+        product = ops.zeros_like(product)  # which nan and inf times zero would not be
+    elif alpha != 1:
         product = product * alpha
     if beta == 0:
-        return call.wrap(product)
+        return call.wrap(product if product._array.ndim > rank else expanded(product, call.level))
     bias = padded(call.bare(call.first), rank) if call.is_batched(call.first) else call.values[call.first]
     return call.wrap(bias * beta + product if beta != 1 else bias + product)
 

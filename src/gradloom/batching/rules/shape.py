@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _operators as ops
+from ...device import channels_last, channels_last_3d
+from ...kernels._dims import infer_size
 from ..answer import innermost, loop, shares, unbatched_write
 from ..call import Call
 from ..tensor import refresh
@@ -15,6 +17,11 @@ def view(call: Call) -> Any:
     """An operator whose argument is the new size."""
     name = call.arguments[0]
     return call.wrap(call.invoke({call.first: call.physical(call.first), name: (call.size, *call[name])}))
+
+
+def reshape(call: Call) -> Any:
+    shape = infer_size(call["shape"], call[call.first]._array.size)
+    return call.wrap(ops.reshape(call.physical(call.first), (call.size, *shape)))
 
 
 def expand(call: Call) -> Any:
@@ -133,7 +140,10 @@ def through(call: Call) -> Any:
         _own(call)
         call.invoke({call.first: call.bare(call.first)})
         return call.values[call.first]
-    return call.wrap(call.invoke({n: call.physical(n) for n in call.tensors}))
+    changes: dict[str, Any] = {n: call.physical(n) for n in call.tensors}
+    if call.values.get("memory_format") in (channels_last, channels_last_3d):
+        changes["memory_format"] = None  # formats are of whole tensors, and a batch has a dimension more
+    return call.wrap(call.invoke(changes))
 
 
 def made_like(call: Call) -> Any:
