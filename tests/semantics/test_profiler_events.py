@@ -435,3 +435,18 @@ def test_nothing_is_left_behind(gradloom):
 def test_blocks_want_texts(gradloom):
     with pytest.raises(TypeError, match="takes texts, but got int"):
         gradloom.profiler.record_function(3)
+
+
+def test_calls_within_vmap_are_recorded_and_go_on_being_so(gradloom):
+    x = gradloom.ones(3, 2)
+    prof = gradloom.profiler.profile()
+
+    def function(row):
+        prof.start()
+        return (row * row).sum()
+
+    gradloom.func.vmap(function)(x)
+    x.exp()
+    prof.stop()
+    names = [event.name for event in top(prof.events())]
+    assert names[:2] == ["aten::mul", "aten::sum"] and names[-1] == "aten::exp"

@@ -51,7 +51,7 @@ class running:
     def __exit__(self, *_: object) -> None:
         self.level.alive = False
         state.batching = self.before
-        if not self.flag:
+        if not self.flag and state.profiler is None:  # one may have been started meanwhile
             state.flags &= ~INTERCEPT
 
 
@@ -67,7 +67,7 @@ class below:
         self.before, self.flag = state.batching, state.flags & INTERCEPT
         number = self.level.number
         state.batching = tuple([outer for outer in self.before if outer.number < number])
-        if not state.batching and not state.modes:
+        if not state.batching and not state.modes and state.profiler is None:
             state.flags &= ~INTERCEPT
 
     def __exit__(self, *_: object) -> None:

@@ -92,7 +92,7 @@ class Recorder:
         self._thread = None
         if thread.get("profiler") is self:
             thread["profiler"] = self.outer
-            if self.outer is None and not thread.get("modes"):
+            if self.outer is None and not thread.get("modes") and not thread.get("batching"):
                 thread["flags"] = thread.get("flags", 0) & ~INTERCEPT
             return
         inner = thread.get("profiler")
