@@ -51,6 +51,7 @@ class NativeFunction:
     batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
     on_real         'self' if it gives a real tensor back as it is; else None
+    half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
     top_level       whether an operator of a package is a function of gradloom's, too
     """
 
@@ -69,6 +70,7 @@ class NativeFunction:
     accepts_number: tuple[str, ...]
     domain: Node | None
     on_real: str | None = None
+    half_numbers: str | None = None
     autocast: str | None = None
     batch: Batch | None = None
     top_level: bool = False
@@ -240,6 +242,7 @@ class _Loader:
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
+            half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
             batch=batch_of(entry, schema, self.rules),
             top_level=word_of(entry, "top_level") is not None,

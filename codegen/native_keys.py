@@ -61,6 +61,7 @@ KEYS = {
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments", AUTOCASTS),
+    "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
 }

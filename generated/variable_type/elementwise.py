@@ -21,7 +21,7 @@ from gradloom.dispatch import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE
 from gradloom.interception import intercept
 from gradloom.kernel_errors import REFUSALS, refusal
 from gradloom.overloads import MISSING, GuardedOverload
-from gradloom.promotion import default_float, promote, promote_numbers, promote_to_float
+from gradloom.promotion import default_float, promote, promote_exact, promote_numbers, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
@@ -604,7 +604,7 @@ def mul(input, other, *, out=None):
     if out is not None:
         return write_out(mul, (input, other), out)
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_exact((input, other,), ())
     try:
         result_ = self_ * other_
     except REFUSALS as error:
@@ -709,7 +709,7 @@ def mul_(input, other):
     else:
         written = self_
         if self_.dtype is not other_.dtype:
-            self_, other_ = promote((input, other,), ())
+            self_, other_ = promote_exact((input, other,), ())
         try:
             changed = self_ * other_
         except REFUSALS as error:
@@ -762,7 +762,7 @@ def div_Tensor(input, other, *, out=None):
     if out is not None:
         return write_out(div_Tensor, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
+        self_, other_ = promote_to_float_exact((input, other,), ())
     try:
         result_ = self_ / other_
     except REFUSALS as error:
@@ -851,7 +851,7 @@ def div__Tensor(input, other):
     else:
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-            self_, other_ = promote_to_float((input, other,), ())
+            self_, other_ = promote_to_float_exact((input, other,), ())
         try:
             changed = self_ / other_
         except REFUSALS as error:

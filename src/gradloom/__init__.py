@@ -215,6 +215,7 @@ _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
+         "_efficientzerotensor": ".autograd.zero_tangent",
          **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
                           "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
                           "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"),

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Who is asked, in this order.
-PROFILER, FUNCTION, VMAP, CASTS, PYTHON = range(5)
-_answers: list[Any] = [None] * 5
+PROFILER, FUNCTION, VMAP, CASTS, PYTHON, ZEROS = range(6)
+_answers: list[Any] = [None] * 6
 
 
 def register(key: int, answer: Callable[[Call], Any]) -> None:

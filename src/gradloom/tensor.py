@@ -279,6 +279,10 @@ class Tensor(TensorBase):
     is_neg = is_conj
     is_inference_marked = is_conj
 
+    def _is_zerotensor(self) -> bool:
+        """False; but see Note [Zero tangents]."""
+        return False
+
     def conj(self) -> Tensor:
         """The complex conjugate; a real tensor itself. A method of its own because nearly every formula calls it."""
         return _operators._conj(self) if self._array.dtype.kind == "c" else self
@@ -687,8 +691,8 @@ def wrapped_number(value, like=None) -> Tensor:
     array = None
     if like is not None:
         other = like._array.dtype
-        kind = other.kind
-        if kind == "f" and value.__class__ is not complex or kind == "c":
+        char = other.char  # not of half precision, to which an operator may not round a number (Note [Type promotion])
+        if (char == "f" or char == "d") and value.__class__ is not complex or char == "F" or char == "D":
             array = np.array(value, other)
     if array is None:
         kind = value.__class__

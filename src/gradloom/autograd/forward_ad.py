@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
-_MANY = 4096  # elements from which zeros are not worth their memory
 
 _level = [-1]
 _open: list = []  # what has a tangent of the open level, to take it away when the level closes
@@ -189,6 +188,9 @@ def set_tangent(tensor, tangent, keep_dtype: bool = False) -> None:
     """Give a result its tangent; a written tensor's old tangent is written in place, so that its views see it."""
     if tangent is None or tensor._array.dtype.kind in "iub":
         return
+    if tangent._is_zerotensor():
+        from .zero_tangent import dense
+        tangent = dense(tangent)
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
     if tangent._array.dtype != tensor._array.dtype and not keep_dtype:
@@ -221,13 +223,9 @@ def hold_tangent(holder, tangent) -> None:
 
 
 def zeros_for(tensor):
-    """The tangent of a tensor that has none: zeros, of which a large tensor's are one number read again and again."""
-    array = tensor._array
-    if array.size < _MANY:
-        return _operators.wrap(np.zeros(array.shape, array.dtype))
-    found = np.ndarray(array.shape, array.dtype, np.zeros((), array.dtype), 0, (0,) * array.ndim)
-    found.flags.writeable = False
-    return _operators.wrap(found)
+    """What a formula gets for the tangent of a tensor that has none; see Note [Zero tangents]."""
+    from .zero_tangent import zero_tensor
+    return zero_tensor(tensor._array.shape, tensor._array.dtype)
 
 
 def update_tangent(tensor, tangent) -> None:

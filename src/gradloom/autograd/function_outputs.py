@@ -151,14 +151,15 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
     Raises:
         RuntimeError: if jvp does not return a tangent, or None, for each output, or one that does not fit.
     """
-    from .forward_ad import tangent_of, update_tangent, zeros_for
+    from .forward_ad import tangent_of, update_tangent
+    from .zero_tangent import dense
 
     flags = state.flags
     tangents = [tangent_of(a) if t else None for a, t in zip(args, is_tensor, strict=True)]
     if all(t is None for t in tangents):
         return
     if ctx.materialize_grads:
-        tangents = [zeros_for(a) if t and found is None else found
+        tangents = [dense(a) if t and found is None else found
                     for a, t, found in zip(args, is_tensor, tangents, strict=True)]
     state.flags = flags & ~FORWARD_AD
     try:

@@ -37,6 +37,7 @@ def rsub_scalar(self, other, alpha):
     return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha))
 
 
+@widened
 def addcmul(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 * tensor2`."""
     refuse("addcmul_cpu_out", self, "b")
@@ -46,6 +47,7 @@ def addcmul(self, tensor1, tensor2, value=1):
     return np.add(self, product, out=own(product, self))
 
 
+@widened
 def addcdiv(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 / tensor2`, not for integers."""
     if tensor1.dtype.kind in "iub":
@@ -188,8 +190,8 @@ def pow_of_scalar(self, exponent):
     return pow(like(self, exponent), exponent)
 
 
-@widened
 def rsqrt(self):
-    """`1 / sqrt(self)`."""
+    """`1 / sqrt(self)`, each step rounded."""
     root = np.sqrt(self)
-    return np.divide(1, root, out=root) if root.__class__ is np.ndarray else 1 / root
+    one = root.dtype.type(1)
+    return np.divide(one, root, out=root) if root.__class__ is np.ndarray else one / root

@@ -151,7 +151,6 @@ def tanh_backward(grad_output, output):
     return np.multiply(grad_output, slope.conj() if slope.dtype.kind == "c" else slope)
 
 
-@widened
 def logit(self, eps=None):
     """`log(x / (1 - x))`, of `self` clamped to [eps, 1 - eps] if eps is given."""
     refuse("logit_cpu", self, "c")

@@ -1,0 +1,157 @@
+"""Zeros that stand for a tangent that is not there.
+
+Note [Zero tangents]
+Of two inputs of a product, one may have a tangent and the other not. The formula `self_t * other_p + self_p * other_t`
+then gets zeros for the one that is missing; but zero times infinity is NaN, and a derivative that does not exist must
+not spoil one that does. So these zeros are of a class of their own, which answers calls (Note [Interception]): a
+product or quotient of nothing is nothing, and a sum with nothing is the other summand. Anything else sees ordinary
+zeros. No user sees one, as a result's tangent is made an ordinary tensor when it is set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import _operators, interception
+from ..tensor import Tensor
+
+_MANY = 4096    # elements from which on zeros are one number read again and again
+
+
+class ZeroTensor(Tensor):
+    """Zeros that are known to be; see Note [Zero tangents]. `_array` holds them for whoever reads it."""
+
+    __module__ = "gradloom"
+
+    @property
+    def _operand(self):
+        raise AttributeError("_operand")
+
+    def _is_zerotensor(self) -> bool:
+        """True."""
+        return True
+
+
+def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
+    """Zeros of a shape and NumPy dtype that operators know to be zeros."""
+    interception.register(interception.ZEROS, _answer)
+    out = object.__new__(ZeroTensor)
+    out._array, out._edge, out._vc = _zeros(shape, numpy_type), (None, 0), None
+    return out
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """The same zeros as an ordinary tensor."""
+    return _operators.wrap(_zeros(tensor._array.shape, tensor._array.dtype))
+
+
+def _zeros(shape, numpy_type) -> np.ndarray:
+    size = 1
+    for n in shape:
+        size *= n
+    if size < _MANY:
+        return np.zeros(shape, numpy_type)
+    found = np.ndarray(shape, numpy_type, np.zeros((), numpy_type), 0, (0,) * len(shape))
+    found.flags.writeable = False
+    return found
+
+
+def _answer(call):
+    """Answer a call with such zeros among its arguments."""
+    args = call.args
+    if not any(t.__class__ is ZeroTensor for t in call.tensors()):
+        return NotImplemented
+    rule = _RULES.get(call.wrapper.__name__) if call.out is None else None
+    if rule is not None:
+        zero = [a.__class__ is ZeroTensor for a in args[:2]]
+        found = rule(zero, *args)
+        if found is not None:
+            return found
+    if args and args[0].__class__ is ZeroTensor and call.wrapper.__name__.endswith("_"):
+        raise RuntimeError("ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() "
+                           "if you want a mutable tensor.")
+    out = call.with_args(tuple([_plain(a) for a in args]), call.out).run()
+    if out.__class__ is Tensor and out._view is not None and args[0].__class__ is ZeroTensor:
+        return zero_tensor(out._array.shape, out._array.dtype)  # a view of nothing
+    return out
+
+
+def _plain(value):
+    if value.__class__ is ZeroTensor:
+        return dense(value)
+    if value.__class__ in (tuple, list):
+        return tuple([_plain(v) for v in value])
+    return value
+
+
+# --- what is known of the result, by the operator's name; None: compute with zeros ----------------------------------
+
+def _like_result(operation, *args):
+    """Zeros of the shape and dtype that the operator would give, found by calling it without values."""
+    with np.errstate(all="ignore"):
+        found = operation(*[_empty_like(a) for a in args])
+    shape = np.broadcast_shapes(*[a._array.shape for a in args if isinstance(a, Tensor)])
+    return zero_tensor(shape, found._array.dtype)
+
+
+def _empty_like(value):
+    """A number of a tensor's dtype in its place; it has dimensions if the tensor has, which matters to promotion."""
+    if not isinstance(value, Tensor):
+        return value
+    out = _operators.wrap(np.ones((1,) * value._array.ndim, value._array.dtype))
+    out._wrapped_number = value._wrapped_number
+    return out
+
+
+def _product(zero, self, other):
+    return _like_result(_operators.mul, self, other)
+
+
+def _quotient(zero, self, other):
+    return _like_result(_operators.div_Tensor, self, other) if zero[0] else None
+
+
+def _sum(zero, self, other, alpha):
+    return _added(zero, self, other, alpha, _operators.add)
+
+
+def _difference(zero, self, other, alpha):
+    return _added(zero, self, other, alpha, _operators.sub)
+
+
+def _added(zero, self, other, alpha, operation):
+    result = _like_result(operation, self, other)
+    if all(zero):
+        return result
+    found = self if zero[1] else other
+    if zero[0] and operation is _operators.sub:
+        alpha = -alpha
+    if zero[0] and alpha != 1:
+        found = _operators.mul(found, alpha)
+    shape, target = result._array.shape, result.dtype
+    if found._array.shape != shape:
+        found = _operators.expand(found, shape)
+    return found.to(target) if found.dtype is not target else _operators.clone(found)
+
+
+def _dot(zero, self, tensor):
+    return zero_tensor((), self._array.dtype)
+
+
+def _cross(zero, self, other, dim):
+    return _like_result(_operators.mul, self, other)
+
+
+_RULES = {"mul": _product, "div_Tensor": _quotient, "add": _sum, "sub": _difference, "dot": _dot, "vdot": _dot,
+          "linalg_cross": _cross}
+
+
+def _efficientzerotensor(*size, dtype=None, device=None, requires_grad: bool = False) -> ZeroTensor:
+    """Zeros that operators know to be zeros, under PyTorch's name.
+
+    Args:
+        size: ints, or one sequence of them.
+        dtype: the default dtype by default.
+    """
+    like = _operators.empty(*size, dtype=dtype, device=device)._array
+    return zero_tensor(like.shape, like.dtype).requires_grad_(requires_grad)
