@@ -155,8 +155,11 @@ def _primal_view(tensor):
         view = _operators.view_as(tensor, tensor)
     finally:
         state.flags = flags
-    if view._view is not None:
-        view._view.__class__ = PrimalView
+    memory = view
+    while hasattr(memory, "_physical"):  # a batched tensor
+        memory = memory._physical
+    if memory._view is not None:
+        memory._view.__class__ = PrimalView
     return view
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import _operators as ops
 from ..tensor import Tensor
 from ..utils._pytree import tree_flatten
-from ._arguments import chosen, output_tensors
+from ._arguments import chosen, refuse_other_than_tensors
 from ._forward import jvp
 from ._reverse import vjp_of_some
 from ._rows import over_basis
@@ -55,7 +55,7 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         _refuse_complex("jacrev", inputs=inputs, outputs=outputs)
         rows = over_basis(lambda units: tree_flatten(vjp_fn(output_spec.unflatten(units)))[0], outputs,
                           randomness="same", chunk_size=chunk_size) if inputs else []
-        parts = [_parts(row, outputs) for row in rows]  # [input][output]
+        parts = [_parts(row, outputs) for row in rows]  # [argument][output]
         found = output_spec.unflatten([
             input_spec.unflatten([part[i].reshape(out.shape + x.shape) for part, x in zip(parts, inputs, strict=True)])
             for i, out in enumerate(outputs)])
@@ -91,23 +91,26 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             if not isinstance(leaf, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         _refuse_complex("jacfwd", inputs=inputs)
-        kept: list = []
+        specs: list = []
 
         def product(units):
             results = jvp(lambda *points: func(*with_leaves(list(points))), tuple(inputs), tuple(units),
                           has_aux=has_aux)
-            kept[:] = results[0], results[2] if has_aux else None
-            return tree_flatten(results[1])[0]
+            refuse_other_than_tensors(results[2:])
+            products, output_spec = tree_flatten(results[1])
+            _refuse_complex("jacfwd", outputs=products)
+            aux, aux_spec = tree_flatten(results[2:])
+            specs[:] = output_spec, aux_spec
+            return products + aux
 
         columns = over_basis(product, inputs, randomness=randomness)
-        outputs, output_spec = output_tensors(kept[0], "jvp(f, primals, tangents)")
-        _refuse_complex("jacfwd", outputs=outputs)
-        parts = [_parts(column, inputs) for column in columns]  # [output][input]
+        output_spec, aux_spec = specs
+        count = output_spec.num_leaves
         found = output_spec.unflatten([
-            input_spec.unflatten([ops.movedim(part, 0, -1).reshape(out.shape + x.shape)
-                                  for part, x in zip(parts[i], inputs, strict=True)])
-            for i, out in enumerate(outputs)])
-        return (found, kept[1]) if has_aux else found
+            input_spec.unflatten([ops.movedim(part, 0, -1).reshape(column.shape[1:] + x.shape)
+                                  for part, x in zip(_parts(column, inputs), inputs, strict=True)])
+            for column in columns[:count]])
+        return (found, *aux_spec.unflatten([column[0] for column in columns[count:]])) if has_aux else found
 
     return jacobian
 
@@ -132,7 +135,8 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 def _parts(stacked, like):
     """A tensor cut along its first dimension into one part for each of some tensors, as long as it has elements."""
-    return ops.split(stacked, [t.numel() for t in like], 0)
+    sizes = [t.numel() for t in like]
+    return ops.split(stacked[:sum(sizes)], sizes, 0)
 
 
 def _refuse_complex(name, **kinds):

@@ -17,7 +17,8 @@ walks there looks whether that is still running.) The same walk over the graph t
 have to be differentiable (`create_graph`), so that a derivative that nobody can differentiate further costs no more
 than `autograd.grad`.
 
-Tangents of an open forward-mode level pass through: a new leaf takes the tangent of its argument along.
+Tangents of an open forward-mode level pass through: a new leaf takes the tangent of its argument along. Within vmap,
+an argument that all examples share is made one for each of them (`expand`), because each has a gradient of its own.
 """
 
 from __future__ import annotations
@@ -75,9 +76,10 @@ class Level:
         """
         if not isinstance(argument, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(argument)}")
+        argument = each_example_s_own(argument)
         if self.records_outside and argument.requires_grad:
             found = ops.view_as(argument, argument)
-            found._view.creation = TRANSFORM_INPUT
+            bottom(found)._view.creation = TRANSFORM_INPUT
             self.views.add(id(gradient_edge(found)[0]))
         else:
             found = self.owned(self._leaf(argument))
@@ -86,7 +88,7 @@ class Level:
 
     def owned(self, leaf: Tensor) -> Tensor:
         """Make a leaf one of this level's own."""
-        leaf.__dict__["_level"] = self
+        bottom(leaf).__dict__["_level"] = self
         return leaf
 
     def _leaf(self, argument):
@@ -163,6 +165,21 @@ class Level:
         if tangent is not None:
             hold_tangent(found, self._left(tangent, records))
         return found
+
+
+def each_example_s_own(tensor: Tensor) -> Tensor:
+    """The tensor, batched at every vmap that is running."""
+    if not state.batching:
+        return tensor
+    from ..batching.tensor import batched_at_all_levels
+    return batched_at_all_levels(tensor)
+
+
+def bottom(tensor: Any) -> Any:
+    """The physical tensor below all batches."""
+    while (physical := getattr(tensor, "_physical", None)) is not None:
+        tensor = physical
+    return tensor
 
 
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _operators as ops
+from ..batching.mapping import vmap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,11 +27,11 @@ def over_basis(product: Callable[[list[Tensor]], list[Tensor]], like: Sequence[T
         chunk_size: how many vectors are computed at once; None for all.
 
     Returns:
-        What `product` returns, with a new first dimension of size N.
+        What `product` returns, with a new first dimension of size N; or of size 1, for a vector of zeros, if N is 0.
     """
     total = sum([t.numel() for t in like])
-    if not total:  # the shapes of what `product` returns are all that is wanted
-        return [ops.stack([p]).detach()[:0] for p in product([ops.zeros_like(t).detach() for t in like])]
+    if not total:
+        return [ops.stack([p]) for p in product([ops.zeros_like(t).detach() for t in like])]
     step = total if chunk_size is None else min(chunk_size, total)
     chunks = [_mapped(product, _units(like, start, min(start + step, total)), randomness)
               for start in range(0, total, step)]
@@ -52,5 +53,4 @@ def _units(like, start, stop):
 
 def _mapped(product, units, randomness):
     """`product` for each of the vectors that stand below each other in `units`."""
-    found = [product([unit[i] for unit in units]) for i in range(len(units[0]))]
-    return [ops.stack(parts, 0) for parts in zip(*found, strict=True)]
+    return list(vmap(lambda *rows: tuple(product(list(rows))), randomness=randomness)(*units))
