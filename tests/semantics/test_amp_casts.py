@@ -200,3 +200,32 @@ def test_backward_runs_with_the_autocast_of_its_caller(torch):
         inside.backward()
     outside.backward()
     assert seen == [torch.bfloat16, torch.float32]
+
+
+def test_a_backward_pass_within_a_region_computes_in_lower_precision(torch):
+    torch.manual_seed(0)
+    a, b = torch.randn(4, 5, requires_grad=True), torch.randn(5, 3, requires_grad=True)
+    g = torch.randn(4, 3)
+    y = a @ b
+    with torch.autocast("cpu"):
+        y.backward(g)
+    assert torch.equal(a.grad, (g.bfloat16() @ b.detach().bfloat16().t()).float())
+
+
+def test_an_operator_of_a_library_runs_within_the_region(torch):
+    seen = []
+
+    @torch.library.custom_op("amp_tests::product", mutates_args=())
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        seen.append((x.dtype, y.dtype, torch.is_autocast_enabled("cpu")))
+        return x @ y
+
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu"):
+        assert product(x, x).dtype is torch.bfloat16
+    product.register_autocast("cpu", torch.float16)
+    with torch.autocast("cpu"):
+        assert product(x, x.bfloat16()).dtype is torch.float16
+    assert product(x, x).dtype is torch.float32
+    assert seen == [(torch.float32, torch.float32, True), (torch.float16, torch.float16, False),
+                    (torch.float32, torch.float32, False)]

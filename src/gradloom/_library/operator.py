@@ -64,7 +64,7 @@ class LibraryCall(interception.Call):
         if self.composite is None:
             self._check_values()
         flags = state.flags
-        state.flags = flags & ~(INTERCEPT | AUTOCAST) if self.composite is None else flags
+        state.flags = flags & ~INTERCEPT if self.composite is None else flags
         try:
             return self.plain()
         finally:
@@ -128,7 +128,7 @@ class LibraryOperator:
                 return self(*values)
             finally:
                 state.flags = flags
-        if flags & (INTERCEPT | AUTOCAST) or not all(map(interception.has_operand, tensors_of(values))):
+        if flags & INTERCEPT or not all(map(interception.has_operand, tensors_of(values))):
             return LibraryCall(self, values, None, self.composite).below(-1)
         return self.compute(values)
 

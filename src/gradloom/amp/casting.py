@@ -30,7 +30,7 @@ def answer(call: Call) -> Any:
     flags = state.flags
     if not flags & AUTOCAST or call.out is not None:
         return NotImplemented
-    rule = call.wrapper.__globals__.get("AUTOCAST_RULES", {}).get(call.wrapper.__name__)
+    rule = rule_of(call.wrapper)
     if rule is None:
         return NotImplemented
     state.flags = flags & ~AUTOCAST
@@ -41,6 +41,17 @@ def answer(call: Call) -> Any:
 
 
 register(CASTS, answer)
+
+
+def rule_of(wrapper: Any) -> str | None:
+    """What the key `autocast` of an operator's entry says; None without it, and for operators of gradloom.library,
+    which cast for themselves.
+
+    Args:
+        wrapper: the operator's generated function.
+    """
+    rules = getattr(wrapper, "__globals__", {}).get("AUTOCAST_RULES", {})
+    return rules.get(wrapper.__name__) if rules else None
 
 
 def cast_by(rule: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
