@@ -31,7 +31,8 @@ __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispa
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is entered, or the class of an argument answers functions, so that it has to be asked.
+    """Whether a mode is entered, or the class of an argument answers functions, so that it has to be asked; False
+    without arguments.
 
     Args:
         relevant_args: the arguments that may answer. Lists among them are not looked into.
@@ -39,7 +40,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     if state.function_overrides == NOBODY_ANSWERS:
         return False
     if state.function_modes:
-        return True
+        return any(True for _ in relevant_args)
     return state.function_overrides == ALL_ANSWER and any(answers.overrides(value.__class__) for value in relevant_args)
 
 
@@ -65,7 +66,8 @@ def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterabl
     Raises:
         TypeError: if all that are asked return NotImplemented, or nobody can be asked.
     """
-    return answers.answer(public_api, answers.in_order(relevant_args), args, kwargs)
+    asked = answers.in_order(relevant_args)
+    return answers.answer(public_api, asked, args, kwargs, answers.of_ones_own)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[_Function], _Function]:

@@ -100,12 +100,7 @@ def _choosing(function, name, method):
                 return of_tensors(self, other)
             if kind in _NUMBERS:
                 return of_tensors(self, wrapped_number(other, self)) if of_number is None else of_number(self, other)
-        try:
-            return function(self, other)
-        except TypeError:
-            if isinstance(other, _OPERANDS):
-                raise
-        return NotImplemented
+        return function(self, other) if isinstance(other, _OPERANDS) else _unknown(method, self, other)
     operator.__name__ = method
     return operator
 
@@ -115,19 +110,29 @@ def _swapped(function, method):
         if not isinstance(self, Tensor):
             raise TypeError(f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' "
                             "object")
-        return function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+        return function(other, self) if isinstance(other, _OPERANDS) else _unknown(method, self, other)
     operator.__name__ = method
     return operator
 
 
+def _unknown(method, tensor, other):
+    """NotImplemented, unless the other operand has a `__torch_function__` and is met for the first time."""
+    if hasattr(other.__class__, "__torch_function__"):
+        from .torch_function import first_operand
+        return first_operand(method, tensor, other)
+    return NotImplemented
+
+
 def _rsub(self, other):
     """`other - self`."""
-    return _operators.rsub(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+    return _operators.rsub(self, other) if isinstance(other, _OPERANDS) else _unknown("__rsub__", self, other)
 
 
 def _rtruediv(self, other):
     """`other / self`, as PyTorch has it: the reciprocal times `other`."""
-    return self.reciprocal() * other if isinstance(other, _OPERANDS) else NotImplemented
+    if isinstance(other, _OPERANDS):
+        return self.reciprocal() * other
+    return _unknown("__rtruediv__", self, other)
 
 
 def _invert(self):

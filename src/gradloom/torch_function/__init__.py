@@ -27,7 +27,7 @@ Layout: `asking` (the code that asks, and when it is there), `public` (which fun
 answers), `preserve` (Tensor's own `__torch_function__`), `internal` (whose calls are not asked about).
 """
 
-from .asking import ask_for, first_meeting
+from .asking import ask_for, first_meeting, first_operand
 from .preserve import preserve_class
 
-__all__ = ["ask_for", "first_meeting", "preserve_class"]
+__all__ = ["ask_for", "first_meeting", "first_operand", "preserve_class"]

@@ -70,12 +70,13 @@ def _insert(found: list, value) -> None:
     found.insert(at, value)
 
 
-def answer(function, overriding: list, args, kwargs) -> Any:
+def answer(function, overriding: list, args, kwargs, failure=None) -> Any:
     """What the innermost mode, or the first class that does not pass on, makes of a call.
 
     Args:
         function: the public function.
         overriding: arguments whose classes answer, in the order in which they are asked.
+        failure: (name, mode, classes) -> what is said if nobody answers; for gradloom's functions by default.
 
     Raises:
         TypeError: if all of them return NotImplemented.
@@ -98,11 +99,21 @@ def answer(function, overriding: list, args, kwargs) -> Any:
             return found
     from .public import name_of
 
+    name = name_of(function) or f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', function)}"
+    raise TypeError((failure or _of_ours)(name, mode, types))
+
+
+def _of_ours(name: str, mode: Any, types) -> str:
     asked = [] if mode is None else [f"  - mode object {mode!r}"]
     asked += [f"  - tensor subclass {cls!r}" for cls in types]
-    name = name_of(function) or f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', function)}"
-    raise TypeError("\n".join([f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
-                               "NotImplemented:\n", *asked]))
+    return "\n".join([f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
+                      "NotImplemented:\n", *asked])
+
+
+def of_ones_own(name: str, mode: Any, types) -> str:
+    """What is said of a function of the user's that nobody answers."""
+    asked = "" if mode is None else f" nor in the mode {mode!r}"
+    return f"no implementation found for '{name}' on types that implement __torch_function__: {list(types)}{asked}"
 
 
 def _answer_of_mode(mode):

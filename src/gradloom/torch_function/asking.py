@@ -178,6 +178,18 @@ def first_meeting(overloads: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         name: value for name, value in kwargs.items() if value is not (function.__kwdefaults__ or {}).get(name, _lock)})
 
 
+def first_operand(method: str, tensor: Any, other: Any) -> Any:
+    """Call an operator's method again, if its operand's class has a `__torch_function__` that was not known yet.
+
+    Returns:
+        What it returns; NotImplemented if functions ask already, so that the class was asked.
+    """
+    if _are_asking[0]:
+        return NotImplemented
+    ask_for(other.__class__)
+    return getattr(tensor, method)(other)
+
+
 def _flat(values):
     for value in values:
         if isinstance(value, (tuple, list)):

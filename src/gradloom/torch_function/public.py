@@ -161,6 +161,9 @@ def name_of(function: Any) -> str | None:
             _names.setdefault(found.function, found.name)
             if found.name.endswith(_ACCESSORS):
                 _names.setdefault(found.reported, found.name)
+        for name, function in vars(import_module(_ROOT)).items():
+            if _is_function(function) and not name.startswith("_"):
+                _names.setdefault(function, f"torch.{name}")
     if not _is_hashable(function):
         return None
     return _names.get(function) or (str(function) if hasattr(function, "_qualified_op_name") else None)
