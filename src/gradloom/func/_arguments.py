@@ -86,7 +86,7 @@ def output_tensors(output: Any, call: str) -> tuple[list[Tensor], TreeSpec]:
         RuntimeError: if there is none, or anything else.
     """
     leaves, spec = tree_flatten(output)
-    if not leaves or leaves == [None]:
+    if not leaves or leaves[0] is None and len(leaves) == 1:
         raise RuntimeError(f"{call}: Expected f to be a function that has non-empty output (got output = {leaves})")
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
