@@ -9,7 +9,11 @@ from .formula_metadata import ATTRIBUTE_NAMES, METHOD_NAMES
 from .native_functions import NativeFunction, NativeFunctions
 from .native_keys import words_of
 from .schema import FunctionSchema
+from .stubs import METHODS_OF
 from .text import Text
+
+# What the stubs of a package say beside its operators.
+UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list", "object", METHODS_OF))
 
 
 def check_package(functions: NativeFunctions, known: NativeFunctions, namespace: str) -> None:
@@ -35,6 +39,11 @@ def _problems(function: NativeFunction, methods: set[str], top: set[str], namesp
         message = f"`{name.namespace}::` in the name of an operator"
         hint = f"leave it out: the operators of this package are in gradloom.ops.{namespace}"
         yield function.text.error(message, hint, 0, len(name.namespace))
+    if name.name in UNTYPABLE:
+        hint = "choose another name: the package has a function of that name" if name.name == METHODS_OF else \
+            "choose another name: type stubs say by it what operators take"
+        yield function.text.error(f"`{name.name}` cannot be the name of an operator of a package", hint, 0,
+                                  len(name.name))
     if function.python_module is not None:
         message = "`python_module` of an operator of a package"
         hint = f"remove it: the operator is in gradloom.ops.{namespace}; `top_level: true` gives gradloom one, too"

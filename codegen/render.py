@@ -26,7 +26,7 @@ from .overload_table import overload_table
 from .public_names import PublicName, public_names
 from .reserved import check_kernel_schema
 from .specification import Specification, base
-from .stubs import render_stubs
+from .stubs import package_stubs, render_stubs
 from .target import Target, own
 from .templating import fill as _template
 from .wrappers import Wrapper, make_wrappers
@@ -125,6 +125,8 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
     files["batching.py"] = _template("batching.py.jinja", operators=batching_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, _template)
+    elif target.source is not None and not target.is_own:
+        files |= package_stubs(names, target, _template)
     return files
 
 

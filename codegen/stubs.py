@@ -9,6 +9,10 @@ generated/stubs/gradloom-stubs/_stubs/. A wheel has them at gradloom/_stubs/; an
 on the path, where type checkers take it for a partial stub package (PEP 561).
 
 A name that is written by hand as well (einsum, Tensor.norm) is left out here, because there it says more.
+
+A package of operators has its stubs beside its generated code: `operators.pyi`, whose names its `__init__.py` takes
+over under `if TYPE_CHECKING`, and `methods.pyi`. What it adds to gradloom's own classes and modules at run time, no
+type checker can know; `methods_of` stands for that, which returns the tensor that it is given.
 """
 
 from __future__ import annotations
@@ -21,12 +25,14 @@ from pathlib import Path
 
 from .public_names import PublicName
 from .schema import Type
+from .target import Target
 from .wrapper_parts import Parameter
 from .wrappers import Wrapper
 
-__all__ = ["FOLDER", "render_stubs"]
+__all__ = ["FOLDER", "METHODS_OF", "package_stubs", "render_stubs"]
 
 FOLDER = "stubs/gradloom-stubs"
+METHODS_OF = "methods_of"  # what a package has beside its operators
 
 # Schema type -> what a caller may pass: alone, in a list of any length, in a list of n for which one value may stand.
 _TYPES = {
@@ -244,9 +250,9 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
     files = {
         "py.typed": "partial\n",
         "_stubs/__init__.pyi": template("stubs/package.pyi.jinja"),
-        "_stubs/operators.pyi": template("stubs/operators.pyi.jinja", functions=functions),
+        "_stubs/operators.pyi": template("stubs/operators.pyi.jinja", functions=functions, target=None, results=()),
         "_stubs/methods.pyi": template("stubs/methods.pyi.jinja", methods=methods),
-        "_stubs/return_types.pyi": template("stubs/return_types.pyi.jinja",
+        "_stubs/return_types.pyi": template("stubs/return_types.pyi.jinja", target=None,
                                             results=[results[name] for name in sorted(results)]),
     }
     for module, listed in sorted(modules.items()):
@@ -254,3 +260,22 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
             "stubs/namespace.pyi.jinja", module=module, same=[name for short, name in listed if short == name],
             renamed=[(short, name) for short, name in listed if short != name])
     return {f"{FOLDER}/{name}": text for name, text in files.items()}
+
+
+def package_stubs(names: Sequence[PublicName], target: Target, template: Callable[..., str]) -> dict[str, str]:
+    """The stubs of a package of operators, by path within its generated code, and the function for its methods.
+
+    Args:
+        names: the public names of its operators.
+        target: the package.
+        template: renders a template by its name.
+    """
+    results: dict[str, ResultClass] = {}
+    functions = [_stub(n.name, n.wrappers, False, results) for n in names]
+    methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results) for n in names if n.is_method]
+    facts = {"target": target, "functions": functions, "methods": methods, "function": METHODS_OF,
+             "results": [results[name] for name in sorted(results)]}
+    files = {"operators.pyi": "operators.pyi", "methods.pyi": "methods_of.pyi", "methods.py": "methods_of.py"}
+    if results:
+        files["return_types.pyi"] = "return_types.pyi"
+    return {path: template(f"stubs/{name}.jinja", **facts) for path, name in files.items()}

@@ -79,7 +79,7 @@ def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_
         header = top / "codegen/templates/macros.jinja"
         text = header.read_text()
         header.write_text(text.replace("{{ what", "Anew: {{ what", 1))
-        said.wait_for("macros.jinja changed", "generated 58 files", "changed")
+        said.wait_for("macros.jinja changed", "generated ", "changed")
         assert "Anew: " in (top / "generated/namespaces.py").read_text()
 
         module = top / "codegen" / "render.py"

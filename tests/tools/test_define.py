@@ -216,6 +216,10 @@ BROKEN = {
     "a name of tensors": (SOFTABS.replace("softabs", "sqrt"), "<define>:3:23", "tensors have a `sqrt` already"),
     "a name of gradloom": (PLAIN.format(name="sqrt", kernel="self", formula="grad").replace(
         "  kernel", "  top_level: true\n  kernel", 1), "<define>:3:14", "gradloom has a function `sqrt` already"),
+    "a name that annotations have": (PLAIN.format(name="float", kernel="self", formula="grad"), "<define>:2:9",
+                                     "`float` cannot be the name of an operator of a package"),
+    "the name of the accessor": (PLAIN.format(name="methods_of", kernel="self", formula="grad"), "<define>:2:9",
+                                 "the package has a function of that name"),
     "a module": (SOFTABS.replace("  tags", "  python_module: nn\n  tags"), "<define>:5:3", "gradloom.ops.user"),
     "a prefix": (PLAIN.format(name="f", kernel="self", formula="grad").replace("func: ", "func: my::"),
                  "<define>:2:9", "leave it out"),

@@ -17,6 +17,7 @@ from gradloom.storage import TypedStorage, UntypedStorage
 from gradloom.tensor import Tensor
 from gradloom.types import Device, DType, IntList, Number
 
+
 class TensorMethods:
     def _conj(self) -> Tensor: ...
     def _conj_physical(self) -> Tensor: ...
