@@ -135,6 +135,7 @@ if _typing.TYPE_CHECKING:
     from . import (
         amp as amp,
         cpu as cpu,
+        cuda as cuda,
         func as func,
         linalg as linalg,
         nn as nn,
@@ -210,7 +211,7 @@ if _typing.TYPE_CHECKING:
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
-                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "profiler",
+                 "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "cuda", "profiler",
                  "overrides"}
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
