@@ -230,6 +230,11 @@ class Function(metaclass=FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         if separate or kwargs:
             args = _bind(cls.forward, args, kwargs, separate)
+        if state.batching:
+            from ..batching.functions import apply_batched
+            found = apply_batched(cls, args)
+            if found is not NotImplemented:
+                return found
         Tensor = _operators.Tensor
         is_tensor = tuple([isinstance(a, Tensor) for a in args])
         tensors = [a for a, t in zip(args, is_tensor, strict=True) if t]

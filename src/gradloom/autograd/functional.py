@@ -11,7 +11,6 @@ forward formulas, only that each reverse formula can be differentiated itself.
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING
 
 from .. import _operators as ops
@@ -142,7 +141,7 @@ def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bo
         inputs: a Tensor or a tuple of Tensors: the point.
         create_graph: make the result differentiable.
         strict: raise where an output does not depend on an input, instead of giving zeros.
-        vectorize: accepted for PyTorch's sake: the passes run one after another all the same.
+        vectorize: make one pass for all elements, by vmap, instead of one after the other; takes more memory.
         strategy: "reverse-mode" (a pass per output element) or "forward-mode" (a pass per input element).
 
     Returns:
@@ -168,7 +167,7 @@ def jacobian(func: Callable[..., Any], inputs: TensorOrTensors, create_graph: bo
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
     with enable_grad() if create_graph else set_grad_enabled(is_grad_enabled()):
-        found = tuple([call.rows(i, out) for i, out in enumerate(outputs)])
+        found = tuple([call.rows(i, out, vectorize) for i, out in enumerate(outputs)])
     return _arranged(found, call.single_output, call.single_input)
 
 
@@ -281,8 +280,10 @@ class _Call:
             out.append(tensor)
         return tuple(out)
 
-    def rows(self, number, output):
+    def rows(self, number, output, vectorize):
         """The Jacobian of one output with respect to every input."""
+        if vectorize and output.numel():
+            return self._rows_at_once(output)
         rows: list[list] = [[] for _ in self.inputs]
         for j in range(output.numel()):
             unit = ops.zeros_like(output).detach()
@@ -294,6 +295,17 @@ class _Call:
             (ops.stack(part, 0).view(output.shape + tensor.shape) if part
              else ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype))
             for part, tensor in zip(rows, self.inputs, strict=True)])
+
+    def _rows_at_once(self, output):
+        """The same in one pass for all unit vectors."""
+        found = (None,) * len(self.inputs)
+        if output.requires_grad:
+            found = _grad([output], self.inputs, [_units(output)], create_graph=self.create_graph, retain_graph=True,
+                          allow_unused=True, is_grads_batched=True)
+        return tuple([
+            ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype) if part is None
+            else (part if self.create_graph else part.detach()).reshape(output.shape + tensor.shape)
+            for part, tensor in zip(found, self.inputs, strict=True)])
 
     def _row(self, gradient, tensor, number, k):
         if gradient is None:
@@ -386,8 +398,15 @@ def _vector(v, like, single, message):
     return given
 
 
+def _units(like):
+    """The unit vectors of the space of a tensor's elements, one after the other along a new first dimension."""
+    count = like.numel()
+    return ops.eye(count, dtype=like.dtype).view((count, *like.shape))
+
+
 def _by_columns(func, inputs, strict, vectorize):
-    """The Jacobian by forward mode: a pass for each element of the inputs."""
+    """The Jacobian by forward mode: for each input, one pass for all of its elements."""
+    from ..batching.mapping import vmap
     from .forward_ad import dual_level, make_dual, unpack_dual
 
     if strict:
@@ -398,30 +417,28 @@ def _by_columns(func, inputs, strict, vectorize):
                                   "implemented for `vectorize=True`.")
     call = _Call("jacobian", func, inputs, False, False)
     points = [t.detach() for t in call.inputs]
-    columns: list[list[list]] = []
+    columns: list[tuple] = []
     outputs: tuple = ()
     for k, point in enumerate(points):
-        columns.append([])
-        for j in range(point.numel()):
-            unit = ops.zeros_like(point)
-            unit.view(-1)[j] = 1
+        def pushed(unit, k=k):
+            nonlocal outputs
             with dual_level():
                 given = [make_dual(p, unit if i == k else ops.zeros_like(p)) for i, p in enumerate(points)]
                 outputs, call.single_output = call.tensors(func(*given), "outputs of the user-provided function")
                 duals = [unpack_dual(o) for o in outputs]
-                columns[k].append([ops.zeros_like(d.primal).detach() if d.tangent is None else d.tangent.detach()
-                                   for d in duals])
+                return tuple([ops.zeros_like(d.primal).detach() if d.tangent is None else d.tangent.detach()
+                              for d in duals])
+
+        if point.numel():
+            columns.append(vmap(pushed, out_dims=-1)(_units(point)))
+        else:
+            pushed(ops.zeros_like(point))
+            columns.append(())
     found = tuple([
-        tuple([_columns_joined([c[i] for c in columns[k]], out, point) for k, point in enumerate(points)])
+        tuple([columns[k][i].reshape(out.shape + point.shape) if columns[k]
+               else ops.zeros(out.shape + point.shape, dtype=out.dtype) for k, point in enumerate(points)])
         for i, out in enumerate(outputs)])
     return _arranged(found, call.single_output, call.single_input)
-
-
-def _columns_joined(columns, output, point):
-    shape = output.shape + point.shape
-    if prod(shape) == 0:
-        return ops.zeros(shape, dtype=output.dtype)
-    return ops.stack(columns, -1).view(shape)
 
 
 def _arranged(found, single_output, single_input):

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
+_BATCHED = ("While computing batched gradients, got: {}\n\ngradcheck or gradgradcheck failed while testing batched "
+            "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` leaves "
+            "this check out.")
+_BATCHED_FORWARD = ("While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
+                    "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
+                    "`check_batched_forward_grad=False` leaves this check out.")
+
 
 def gradcheck(func: Callable[..., Any], inputs: TensorOrTensors, *, eps: float = 1e-6, atol: float = 1e-5,
               rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
@@ -49,7 +56,7 @@ def gradcheck(func: Callable[..., Any], inputs: TensorOrTensors, *, eps: float =
         check_undefined_grad: that undefined gradients of outputs count as zeros.
         check_grad_dtypes: that gradients have the dtype of their inputs.
         check_batched_grad: that gradients for several vectors at once agree with those for each vector.
-        check_batched_forward_grad: that tangents are linear in the given tangent.
+        check_batched_forward_grad: that tangents for several vectors at once agree with those for each vector.
         check_forward_ad: check forward mode as well.
         check_backward_ad: check reverse mode.
         fast_mode: compare random projections of the Jacobians instead of all entries.
@@ -265,26 +272,37 @@ class _Check(Jacobians):
                                          "not count as one with a tangent of zeros")
 
     def _check_batched_tangents(self):
-        """Tangents of two vectors at once, stacked, against each alone: forward mode is linear in them."""
+        """Tangents for two vectors at once, by vmap, against those for each vector."""
+        from ..batching.mapping import vmap
+
         for i in self.positions:
-            first, second = self._random_tangent(i), self._random_tangent(i)
-            each = [self.jvp(i, t._array) for t in (first, second)]
-            both = self.jvp(i, first._array + second._array)
-            for k, total in enumerate(both):
-                if not np.allclose(total, each[0][k] + each[1][k], self.rtol, self.atol, equal_nan=True):
-                    raise GradcheckError(f"For output {k} and input {i}: forward mode is not linear in the tangent")
+            vectors = [self._random_tangent(i) for _ in range(2)]
+            expected = [self.jvp(i, v._array) for v in vectors]
+            try:
+                found = vmap(lambda v, i=i: self.tangents_along(i, v), randomness="same")(_operators.stack(vectors, 0))
+            except Exception as error:
+                raise GradcheckError(_BATCHED_FORWARD.format(error)) from error
+            for k, both in enumerate(found):
+                for row in range(2):
+                    if not np.allclose(both._array[row], expected[row][k], self.rtol, self.atol, equal_nan=True):
+                        raise GradcheckError(f"For output {k} and input {i}: the batched tangent differs from the "
+                                             "tangent for each vector")
 
     def _check_batched(self):
+        """Gradients for two vectors at once, by vmap, against those for each vector."""
         outputs = self.outputs()
         xs = [self.inputs[i] for i in self.positions]
         for k, output in enumerate(outputs):
             vectors = np.stack([self.unit(output._array) for _ in range(2)])
-            found = grad(output, xs, _operators.wrap(vectors), retain_graph=True, allow_unused=True,
-                         is_grads_batched=True)
+            expected = [self.vjp(outputs, k, vector) for vector in vectors]
+            try:
+                found = grad(output, xs, _operators.wrap(vectors), retain_graph=True, allow_unused=True,
+                             is_grads_batched=True)
+            except Exception as error:
+                raise GradcheckError(_BATCHED.format(error)) from error
             for n, g in enumerate(found):
                 for row in range(2):
-                    expected = self.vjp(outputs, k, vectors[row])[n]
-                    if g is not None and not np.allclose(g._array[row], expected, self.rtol, self.atol):
+                    if g is not None and not np.allclose(g._array[row], expected[row][n], self.rtol, self.atol):
                         raise GradcheckError(f"For output {k} and input {self.positions[n]}: the batched gradient "
                                              "differs from the gradient of each vector")
 

@@ -136,17 +136,21 @@ class Jacobians:
                     jacobian[part, :, m] = g.reshape(-1)
         return rows
 
-    def jvp(self, i, tangent):
-        """Tangents of the differentiable outputs for a tangent of input `i`; zeros where there is none."""
+    def tangents_along(self, i, tangent):
+        """Tangents of the differentiable outputs for a tangent of input `i`, a Tensor; zeros where there is none."""
         from . import forward_ad
 
         with forward_ad.dual_level():
             inputs = list(self.inputs)
-            inputs[i] = forward_ad.make_dual(inputs[i].detach().requires_grad_(), _operators.wrap(tangent))
+            inputs[i] = forward_ad.make_dual(inputs[i].detach().requires_grad_(), tangent)
             found = [o for o in as_tuple(self.func(*inputs)) if isinstance(o, _operators.Tensor)
                      and o._array.dtype.kind in "fcV"]
-            return [np.zeros(found[k]._array.shape, found[k]._array.dtype) if found[k]._tangent is None
-                    else np.array(found[k]._tangent._array) for k in self.kept]
+            return tuple([_operators.zeros_like(found[k]).detach() if found[k]._tangent is None
+                          else found[k]._tangent.detach() for k in self.kept])
+
+    def jvp(self, i, tangent):
+        """The same as arrays, for a tangent that is an array."""
+        return [np.array(t._array) for t in self.tangents_along(i, _operators.wrap(tangent))]
 
     def forward_jacobians(self, i, x):
         """Jacobians of all outputs with respect to input `i`, by forward mode."""

@@ -33,7 +33,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         func: takes and returns Tensors, in any nesting of containers.
         in_dims: the dimension of each input that runs over the examples, an int (negative counts from the end), or None
             for what is the same in all of them; one for all inputs, or a tuple with the structure of the inputs, in
-            which one may stand for a whole container. Keyword arguments have 0.
+            which one may stand for a whole container. Keyword arguments are the same in all examples.
         out_dims: where that dimension is put in each output, likewise; None for what is the same in all examples.
         randomness: what operators that draw do: 'error', 'different' numbers for each example, or the 'same'.
         chunk_size: how many examples are computed at once, to save memory; all by default.
@@ -80,7 +80,7 @@ class _Inputs:
         if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
             self._refuse("expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
                          f"inputs, got: {type(in_dims)}.")
-        if not args and not kwargs:
+        if not args:
             raise ValueError(f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
                              "trying to vmap over a function with no inputs. The latter is unsupported.")
         positional, spec = tree_flatten(args)
@@ -94,7 +94,7 @@ class _Inputs:
         self.leaves = positional + named
         self.spec: TreeSpec = tree_flatten((args, kwargs))[1]
         self.dims = [self._checked(leaf, dim) for leaf, dim in zip(positional, dims, strict=True)]
-        self.dims += [0 if isinstance(leaf, Tensor) and leaf._array.ndim else None for leaf in named]
+        self.dims += [None] * len(named)
         sizes = [leaf._array.shape[dim] for leaf, dim in zip(self.leaves, self.dims, strict=True) if dim is not None]
         if not sizes:
             raise ValueError("vmap: at least one input must be mapped over: every in_dim is None")

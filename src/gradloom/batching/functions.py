@@ -1,0 +1,241 @@
+"""Custom autograd Functions within vmap: by their own rule, or by one that is generated.
+
+Note [Generated rules]
+`generate_vmap_rule = True` says that forward and backward are made of operators that vmap can batch. The Function is
+then applied to physical tensors by another one, whose forward calls the user's on batched tensors, and whose backward the
+user's backward. What the user keeps on `ctx` is kept without its batch and gets it back when it is asked for, at a
+level of the backward pass's own: by then, the vmap has mostly returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+from .. import _operators as ops
+from ..autograd.function import Function
+from ..tensor import Tensor
+from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+from .answer import innermost
+from .levels import Level, below, running
+from .tensor import BatchedTensor, batched, physical_at
+
+_MORE = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+class VmapInfo(NamedTuple):
+    """What a `vmap` staticmethod is told: how many examples there are, and what vmap does about random numbers."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
+    """Apply a Function to arguments of which some may be batched.
+
+    Args:
+        function: the Function.
+        args: the arguments of its forward.
+
+    Returns:
+        Its output; NotImplemented if no argument is batched.
+
+    Raises:
+        RuntimeError: if the Function does not say how it is batched.
+    """
+    level = innermost(args)
+    if level is None:
+        return NotImplemented
+    own = function.vmap is not Function.vmap
+    if function.setup_context is Function.setup_context:
+        raise RuntimeError("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+                           f"...), it must override the setup_context staticmethod. {_MORE}")
+    if own and function.generate_vmap_rule:
+        _refuse(function, "it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+                          "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity.")
+    if not (own or function.generate_vmap_rule):
+        _refuse(function, "it does not have vmap support. Please override and implement the vmap staticmethod or set "
+                          "generate_vmap_rule=True.")
+    return _by_own_rule(function, args, level) if own else _by_generated_rule(function, args, level)
+
+
+def _refuse(function: type[Function], why: str) -> NoReturn:
+    raise RuntimeError(f"You tried to vmap over {function.__name__}, but {why} {_MORE}")
+
+
+def _is_at(value: Any, level: Level) -> bool:
+    return value.__class__ is BatchedTensor and value._batch is level
+
+
+# --- a vmap staticmethod ----------------------------------------------------------------------------------------------
+
+def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
+    in_dims = tuple([0 if _is_at(a, level) else None for a in args])
+    with below(level):
+        found = function.vmap(VmapInfo(level.size, level.randomness), in_dims,
+                              *[a._physical if _is_at(a, level) else a for a in args])
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
+                               f"structure compatible with the output. Got a {type(found)} instead")
+        output, out_dims = found
+        leaves, spec = tree_flatten(output)
+        dims = _broadcast_to_and_flatten(out_dims, spec)
+        if dims is None:
+            raise RuntimeError("The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) "
+                               f"tuple. Expected out_dims={out_dims} to be compatible with the structure of `output`. "
+                               f"out_dims has structure {tree_flatten(out_dims)[1]} but output has structure {spec}. "
+                               f"{_MORE}")
+        moved = [leaf if dim is None else batched(ops.movedim(leaf, dim, 0) if dim else leaf, level)
+                 for leaf, dim in zip(leaves, dims, strict=True)]
+    return tree_unflatten(moved, spec)
+
+
+# --- a generated rule -------------------------------------------------------------------------------------------------
+
+class _Physical(NamedTuple):
+    """Stands for a batched tensor among what a context keeps."""
+
+    tensor: Tensor
+
+
+class _Context:
+    """The `ctx` that the user's methods see."""
+
+    _outer: Any
+    _names: dict[int, Tensor]
+
+    def __init__(self, outer: Any, names: dict[int, Tensor]) -> None:
+        self.__dict__.update(_outer=outer, _names=names, needs_input_grad=outer.needs_input_grad)
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward."""
+        self.__dict__["_saved"] = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for jvp."""
+        self.__dict__["_saved_for_forward"] = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What was kept."""
+        found: tuple[Any, ...] = self.__dict__["_saved"] if "_saved" in self.__dict__ else self._saved_for_forward
+        return found
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Inputs that forward has written to."""
+        self._outer.mark_dirty(*[self._names.get(id(t), t) for t in tensors])
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Outputs without gradients."""
+        self._outer.mark_non_differentiable(*[self._names.get(id(t), t) for t in tensors])
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether undefined gradients come to backward as zeros."""
+        self._outer.set_materialize_grads(value)
+
+
+def _kept(values: dict[str, Any], level: Level) -> dict[str, Any]:
+    """What a context holds, without the level."""
+    return {name: tree_map(lambda v: _Physical(v._physical) if _is_at(v, level) else v, value)
+            for name, value in values.items() if name not in ("_outer", "_names")}
+
+
+def _restored(ctx: Any, level: Level) -> _Context:
+    """The user's context, with its tensors batched at another level."""
+    found = _Context(ctx, {})
+    saved = list(ctx.saved_tensors)
+    for name, value in ctx.kept.items():
+        found.__dict__[name] = tree_map(lambda v: _batched_again(v, saved, level), value,
+                                        is_leaf=lambda v: isinstance(v, (_Physical, _Saved)))
+    return found
+
+
+class _Saved(NamedTuple):
+    """Stands for a tensor that the outer context saves."""
+
+    place: int
+    was_batched: bool
+
+
+def _batched_again(value: Any, saved: list[Any], level: Level) -> Any:
+    if isinstance(value, _Physical):
+        return batched(value.tensor, level)
+    if isinstance(value, _Saved):
+        tensor = saved[value.place]
+        return batched(tensor, level) if value.was_batched and tensor is not None else tensor
+    return value
+
+
+def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
+    where = tuple([_is_at(a, level) for a in args])
+    structure: dict[str, Any] = {}
+
+    def given(values: tuple[Any, ...], at: Level, which: tuple[bool, ...]) -> list[Any]:
+        return [batched(v, at) if b and isinstance(v, Tensor) else v for v, b in zip(values, which, strict=True)]
+
+    class Vmapped(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            with running(Level(level.size, level.randomness)) as inside:
+                output = function.forward(*given(values, inside, where))
+            structure["single"] = not isinstance(output, tuple)
+            outputs = output if isinstance(output, tuple) else (output,)
+            structure["outputs"] = tuple([_is_at(o, inside) for o in outputs])
+            found = tuple([o._physical if _is_at(o, inside) else o for o in outputs])
+            return found[0] if structure["single"] else found
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            outputs = (output,) if structure["single"] else output
+            with running(Level(level.size, level.randomness)) as inside:
+                seen = given(inputs, inside, where)
+                made = given(outputs, inside, structure["outputs"])
+                names = {id(s): o for s, o in zip([*seen, *made], [*inputs, *outputs], strict=True)}
+                context = _Context(ctx, names)
+                function.setup_context(context, tuple(seen), made[0] if structure["single"] else tuple(made))
+            held = context.__dict__
+            saved: list[Any] = []
+            for name in ("_saved", "_saved_for_forward"):
+                if name in held:
+                    places = []
+                    for t in held[name]:
+                        places.append(_Saved(len(saved), _is_at(t, inside)))
+                        saved.append(t._physical if _is_at(t, inside) else t)
+                    held[name] = tuple(places)
+            ctx.save_for_backward(*saved)
+            ctx.save_for_forward(*saved)
+            ctx.kept = _kept(held, inside)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            with running(Level(level.size, level.randomness)) as inside:
+                found = function.backward(_restored(ctx, inside), *given(grads, inside, structure["outputs"]))
+                found = found if isinstance(found, tuple) else (found,)
+                return tuple([_gradient(g, inside, b) for g, b in zip(found, where, strict=False)])
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            with running(Level(level.size, level.randomness)) as inside:
+                found = function.jvp(_restored(ctx, inside), *given(tangents, inside, where))
+                found = found if isinstance(found, tuple) else (found,)
+                found = tuple([None if t is None else physical_at(t, inside) if b else t
+                               for t, b in zip(found, structure["outputs"], strict=True)])
+            return found[0] if structure["single"] else found
+
+    Vmapped.__name__ = f"Vmapped{function.__name__}"
+    Vmapped._backward_cls.__name__ = f"{Vmapped.__name__}Backward"
+    with below(level):
+        found = Vmapped.apply(*[a._physical if b else a for a, b in zip(args, where, strict=True)])
+    outputs = (found,) if structure["single"] else found
+    wrapped = tuple([batched(o, level) if b else o for o, b in zip(outputs, structure["outputs"], strict=True)])
+    return wrapped[0] if structure["single"] else wrapped
+
+
+def _gradient(grad: Any, level: Level, was_batched: bool) -> Any:
+    """The gradient of a physical input: that of an input which all examples share is the sum of theirs."""
+    if grad is None or not isinstance(grad, Tensor):
+        return grad
+    if was_batched:
+        return physical_at(grad, level)
+    return ops.sum(grad._physical, 0) if _is_at(grad, level) else grad
