@@ -59,7 +59,10 @@ def test_keyword_arguments_are_the_same_for_all_examples(torch, x):
 
 
 def test_outputs_may_be_containers_and_out_dims_with_them(torch, x):
-    found = torch.vmap(lambda a: {"same": a, "pair": (a.sum(), [a.outer(a)])}, out_dims={"same": 1, "pair": (0, [2])})(x)
+    def f(a):
+        return {"same": a, "pair": (a.sum(), [a.outer(a)])}
+
+    found = torch.vmap(f, out_dims={"same": 1, "pair": (0, [2])})(x)
     close(torch, found["same"], x.t())
     close(torch, found["pair"][0], x.sum(1))
     close(torch, found["pair"][1][0], (x.unsqueeze(2) * x.unsqueeze(1)).permute(1, 2, 0))
@@ -143,7 +146,7 @@ MISTAKES = {
     "float": (lambda t, x: t.vmap(lambda a: float(a.sum()))(x), RuntimeError, r"calling .item\(\) on a Tensor"),
     "int": (lambda t, x: t.vmap(lambda a: int(a.sum()))(x), RuntimeError, r"calling .item\(\) on a Tensor"),
     "range": (lambda t, x: t.vmap(lambda i: list(range(i)))(t.tensor([0, 2])), RuntimeError, r"calling .item\(\)"),
-    "control flow": (lambda t, x: t.vmap(lambda a: a if a.sum() > 0 else -a)(x), RuntimeError, "data-dependent control"),
+    "control flow": (lambda t, x: t.vmap(lambda a: a if a.sum() > 0 else -a)(x), RuntimeError, "data-dependent"),
     "numpy": (lambda t, x: t.vmap(lambda a: a.numpy())(x), RuntimeError, "have storage"),
     "tolist": (lambda t, x: t.vmap(lambda a: a.tolist())(x), RuntimeError, "have storage"),
     "data_ptr": (lambda t, x: t.vmap(lambda a: a.data_ptr())(x), RuntimeError, "have storage"),

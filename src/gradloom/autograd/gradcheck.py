@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 _BATCHED = ("While computing batched gradients, got: {}\n\ngradcheck or gradgradcheck failed while testing batched "
-            "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` leaves "
-            "this check out.")
+            "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` "
+            "leaves this check out.")
 _BATCHED_FORWARD = ("While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
                     "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
                     "`check_batched_forward_grad=False` leaves this check out.")

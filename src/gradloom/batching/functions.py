@@ -2,8 +2,8 @@
 
 Note [Generated rules]
 `generate_vmap_rule = True` says that forward and backward are made of operators that vmap can batch. The Function is
-then applied to physical tensors by another one, whose forward calls the user's on batched tensors, and whose backward the
-user's backward. What the user keeps on `ctx` is kept without its batch and gets it back when it is asked for, at a
+then applied to physical tensors by another one, whose forward calls the user's on batched tensors, and whose backward
+the user's backward. What the user keeps on `ctx` is kept without its batch and gets it back when it is asked for, at a
 level of the backward pass's own: by then, the vmap has mostly returned.
 """
 
@@ -102,6 +102,7 @@ class _Context:
 
     _outer: Any
     _names: dict[int, Tensor]
+    _saved_for_forward: tuple[Any, ...]
 
     def __init__(self, outer: Any, names: dict[int, Tensor]) -> None:
         self.__dict__.update(_outer=outer, _names=names, needs_input_grad=outer.needs_input_grad)
