@@ -9,6 +9,7 @@ any of those is a view, and writing there is `copy_` to the view.
 
 from __future__ import annotations
 
+from sys import maxsize
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
@@ -156,9 +157,13 @@ def _bounds(found):
         step = _integer(step)
     if step <= 0:
         raise ValueError("step must be greater than zero" if step else "slice step cannot be zero")
-    if start is not None and start.__class__ is not int:
+    if start is None:
+        start = 0
+    elif start.__class__ is not int:
         start = _integer(start)
-    if end is not None and end.__class__ is not int:
+    if end is None:
+        end = maxsize
+    elif end.__class__ is not int:
         end = _integer(end)
     return start, end, step
 
@@ -193,7 +198,7 @@ def _sliced(self, dim, part):
     """The slice, or the tensor itself if it leaves nothing out."""
     start, end, step = _bounds(part)
     n = self._array.shape[dim]
-    if step == 1 and (not start or start <= -n) and (end is None or end >= n):
+    if step == 1 and (not start or start <= -n) and end >= n:
         return self
     return ops.slice_Tensor(self, dim, start, end, step)
 

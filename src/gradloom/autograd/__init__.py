@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 from .. import _operators
 from ..dispatch import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .arguments import as_tuple, input_edges, roots_and_gradients, used
+from .arguments import as_tuple, check_flags, input_edges, roots_and_gradients, used
 from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .node import Node, bump_version
@@ -89,6 +89,7 @@ def backward(tensors: _Roots,
         _warn_of_cycle()
     if retain_graph is None:
         retain_graph = create_graph
+    check_flags(retain_graph, create_graph)
     if inputs is None:
         execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph)
         return
@@ -157,6 +158,7 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
         allow_unused = materialize_grads
     if retain_graph is None:
         retain_graph = create_graph
+    check_flags(retain_graph, create_graph, allow_unused)
     outputs = as_tuple(outputs)
     if is_grads_batched:
         from .batched_grad import grad_batched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import NoReturn
 
 import numpy as np
@@ -75,6 +76,13 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         roots.append(edge)
     return roots, vectors
+
+
+def check_flags(*flags) -> None:
+    """Refuse what is neither a bool nor an integer in the place of one, with a TypeError."""
+    for flag in flags:
+        if flag.__class__ is not bool:
+            index(flag)
 
 
 def output_layout(index: int, output):

@@ -346,11 +346,13 @@ def _laid_out_as(variable, array):
     """Memory for a copy of `array`, with the variable's layout unless that has a shape since that `array` does not
     broadcast to."""
     like = variable._array
-    if like.shape != array.shape:
-        from .validate import expandable
-        if not expandable(array.shape, like.shape):
-            return np.empty(array.shape, array.dtype)
-    return np.empty_like(like, array.dtype)
+    if like.flags.c_contiguous and like.shape == array.shape:
+        return np.empty(array.shape, array.dtype)
+    from ..kernels._overlap import is_dense
+    from .validate import expandable
+    if like.shape != array.shape and not expandable(array.shape, like.shape):
+        return np.empty(array.shape, array.dtype)
+    return np.empty_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
 
 
 _ALONE = (0, 0, 0)

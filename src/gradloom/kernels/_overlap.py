@@ -29,14 +29,14 @@ def check_no_partial_overlap(array, other) -> None:
     """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written."""
     if other is array or owner(array) is not owner(other) or not np.may_share_memory(array, other):
         return
-    if _is_dense(array) and _is_dense(other):
+    if is_dense(array) and is_dense(other):
         same = (array.shape == other.shape and array.strides == other.strides
                 and array.__array_interface__["data"] == other.__array_interface__["data"])
         if not same:
             raise RuntimeError(_PARTIAL)
 
 
-def _is_dense(array) -> bool:
+def is_dense(array) -> bool:
     """Whether the elements fill their memory without gaps, in whatever order."""
     if array.flags.forc:
         return True
