@@ -40,7 +40,7 @@ def render_package(specification: Specification) -> dict[str, str]:
     files = render(specification.derivatives, target.source if target.is_own else None, target)
     if target.is_own:
         return files
-    files["__init__.py"] = _template("registered.py.jinja", target=target, version=version("gradloom"))
+    files["__init__.py"] = _template("registered.py.jinja", target=target, version=_version())
     files["operators.py"] = _template("package.py.jinja", target=target,
                                       what="The operators of the package, by name: bound when it is registered.")
     if specification.overrides:
@@ -63,6 +63,11 @@ def _overrides(specification: Specification) -> dict[str, str]:
         nodes = [NodeClass(info) for info in infos.values()]
         files["functions/overrides.py"] = _functions("overridden", nodes, target)
     return files
+
+
+@cache
+def _version() -> str:
+    return version("gradloom")
 
 
 @cache
