@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import FunctionType
 
 from . import _operators, conversions, indexing
@@ -67,8 +68,8 @@ getters: dict[FunctionType, FunctionType] = {}     # operator -> what reads the 
 
 
 def _meet(overloads, args, kwargs):
-    from .torch_function import first_meeting
-    return first_meeting(overloads, args, kwargs)
+    from .torch_function.first_call import first_meeting
+    return first_meeting(sys._getframe(1), overloads, args, kwargs)
 
 
 # Attribute of tensors -> the operator that computes it.

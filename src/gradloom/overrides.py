@@ -41,7 +41,12 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
         return False
     if state.function_modes:
         return any(True for _ in relevant_args)
-    return state.function_overrides == ALL_ANSWER and any(answers.overrides(value.__class__) for value in relevant_args)
+    if state.function_overrides == ALL_ANSWER:
+        for value in relevant_args:
+            if answers.overrides(value.__class__):
+                asking.ask_for(value.__class__)
+                return True
+    return False
 
 
 def has_torch_function_unary(argument: Any) -> bool:

@@ -118,7 +118,7 @@ def _swapped(function, method):
 def _unknown(method, tensor, other):
     """NotImplemented, unless the other operand has a `__torch_function__` and is met for the first time."""
     if hasattr(other.__class__, "__torch_function__"):
-        from .torch_function import first_operand
+        from .torch_function.first_call import first_operand
         return first_operand(method, tensor, other)
     return NotImplemented
 

@@ -195,6 +195,11 @@ FIRST_CALLS = {
     "Duck() - y": "torch.Tensor.__rsub__, ['y', 'duck'], {}", "y.view(Duck())[0]": "torch.Tensor.view",
     "torch.add(y, Duck(), alpha=2)": "torch.add, ['y', 'duck'], {'alpha': 2}",
     "torch.nn.functional.linear(Duck(), y)[0]": "torch.nn.functional.linear",
+    # What an operator meets that is the last call of a function written in Python is that function's.
+    "torch.nn.functional.relu(Duck())": "torch.nn.functional.relu, ['duck'], {}",
+    "torch.nn.functional.cross_entropy(Duck(), y)": "torch.nn.functional.cross_entropy, ['duck', 'y'], {}",
+    "torch.einsum('i->', Duck())[0]": "torch.einsum", "torch.block_diag(y, Duck())[0]": "torch.block_diag",
+    "torch.nn.Linear(2, 2)(Duck())[0]": "torch.nn.functional.linear",
 }
 
 

@@ -21,13 +21,13 @@ Only calls by users are asked about. What gradloom's own operators, formulas and
 a node saved, is no call of a public function, just as what happens in PyTorch's C++ is none (`internal.is_internal`).
 
 A class that is no tensor cannot announce itself. It is noticed when an operator first fails to find a tensor in its
-place; from then on all functions ask.
+place; from then on all functions ask. That first call is answered as the public function that it was (`first_call`).
 
 Layout: `asking` (the code that asks, and when it is there), `public` (which functions are public), `answers` (who
-answers), `preserve` (Tensor's own `__torch_function__`), `internal` (whose calls are not asked about).
+answers), `first_call`, `preserve` (Tensor's own `__torch_function__`), `internal` (whose calls are not asked about).
 """
 
-from .asking import ask_for, first_meeting, first_operand
+from .asking import ask_for
 from .preserve import preserve_class
 
-__all__ = ["ask_for", "first_meeting", "first_operand", "preserve_class"]
+__all__ = ["ask_for", "preserve_class"]

@@ -162,52 +162,6 @@ def mode_left() -> None:
             _settle()
 
 
-def first_meeting(overloads: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a call in which the argument parser has met a class, no tensor, with a `__torch_function__`.
-
-    Args:
-        overloads: the parser of the function that was called.
-        args, kwargs: what it was called with.
-    """
-    for value in _flat((*args, *kwargs.values())):
-        if hasattr(value.__class__, "__torch_function__") and not issubclass(value.__class__, _operators.Tensor):
-            ask_for(value.__class__)
-    overloads.plans.clear()
-    function = overloads.public
-    return function(*_without_defaults(args, function.__defaults__ or ()), **{
-        name: value for name, value in kwargs.items() if value is not (function.__kwdefaults__ or {}).get(name, _lock)})
-
-
-def first_operand(method: str, tensor: Any, other: Any) -> Any:
-    """Call an operator's method again, if its operand's class has a `__torch_function__` that was not known yet.
-
-    Returns:
-        What it returns; NotImplemented if functions ask already, so that the class was asked.
-    """
-    if _are_asking[0]:
-        return NotImplemented
-    ask_for(other.__class__)
-    return getattr(tensor, method)(other)
-
-
-def _flat(values):
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from value
-        else:
-            yield value
-
-
-def _without_defaults(args, defaults):
-    """A wrapper that cannot go on passes all of its arguments: leave away those that were most likely not passed."""
-    count = len(args)
-    for value in reversed(defaults):
-        if not count or args[count - 1] is not value:
-            break
-        count -= 1
-    return args[:count]
-
-
 def _install() -> None:
     if _are_asking[0]:
         return
@@ -235,7 +189,12 @@ def _settle() -> None:
         for function, asking in _askings.items():
             function.__code__ = asking.original.__code__
         _are_asking[0] = False
-        register_types(handle_torch_function=first_meeting)
+        register_types(handle_torch_function=_meet)
+
+
+def _meet(overloads, args, kwargs):
+    from .first_call import first_meeting
+    return first_meeting(sys._getframe(1), overloads, args, kwargs)
 
 
 def renew() -> None:

@@ -74,7 +74,7 @@ def names() -> Iterator[Public]:
     """Every name of every public function."""
     top = import_module(_ROOT)
     without_tensors = _factories()
-    for name, function in vars(top).items():
+    for name, function in list(vars(top).items()):
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
             asked = NOBODY if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
             yield Public(function, function, f"torch.{name}", asked)
@@ -101,7 +101,7 @@ def names() -> Iterator[Public]:
 
 
 def _members(tensor: type) -> Iterator[Public]:
-    for name, member in vars(tensor).items():
+    for name, member in list(vars(tensor).items()):
         if name in IGNORED_MEMBERS:
             continue
         if _is_function(member):
@@ -161,9 +161,9 @@ def name_of(function: Any) -> str | None:
             _names.setdefault(found.function, found.name)
             if found.name.endswith(_ACCESSORS):
                 _names.setdefault(found.reported, found.name)
-        for name, function in vars(import_module(_ROOT)).items():
-            if _is_function(function) and not name.startswith("_"):
-                _names.setdefault(function, f"torch.{name}")
+        for name, other in vars(import_module(_ROOT)).items():
+            if _is_function(other) and not name.startswith("_"):
+                _names.setdefault(other, f"torch.{name}")
     if not _is_hashable(function):
         return None
     return _names.get(function) or (str(function) if hasattr(function, "_qualified_op_name") else None)
