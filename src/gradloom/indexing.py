@@ -243,7 +243,7 @@ def _parsed(self, index):
             out = ops.unsqueeze(out, dim)
             dim += 1
             continue
-        if kind is bool or not part._array.ndim and part._array.__class__ is not Metadata:
+        if kind is bool or not part._array.ndim and not isinstance(part._array, Metadata):
             if kind is not bool and part._array.dtype.kind in "iu" and part._array.dtype != np.uint8:
                 out = ops.select_int(out, dim, _checked(out, dim, int(part._array), original))
                 original += 1

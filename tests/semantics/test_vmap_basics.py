@@ -193,3 +193,15 @@ def test_an_operator_without_a_rule_is_called_for_each_example_and_warns_once(gr
         found = gradloom.vmap(lambda a: gradloom.histc(a, 4, 0, 1))(t)
     assert gradloom.equal(found, gradloom.stack([gradloom.histc(a, 4, 0, 1) for a in t]))
     gradloom.vmap(lambda a: gradloom.histc(a, 4, 0, 1))(t)  # warnings are errors in tests
+
+
+def test_each_example_may_have_an_index_of_its_own(torch):
+    x, places = torch.arange(6.).reshape(2, 3), torch.tensor([1, 2])
+    assert torch.vmap(lambda a, i: a[i])(x, places).tolist() == [1.0, 5.0]
+
+    def assigned(a, i, value):
+        a = a.clone()
+        a[i] = value
+        return a
+    found = torch.vmap(assigned)(x, places, torch.tensor([10.0, 20.0]))
+    assert found.tolist() == [[0.0, 10.0, 2.0], [3.0, 4.0, 20.0]]

@@ -157,7 +157,7 @@ class SavedVariable:
         if not isinstance(found, _operators.Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                             f"{type(found).__name__}")
-        out = shallow_copy(found) if found._array.__class__ is Metadata else _operators.wrap(found._array)
+        out = shallow_copy(found) if isinstance(found._array, Metadata) else _operators.wrap(found._array)
         if self.output_nr is not None:
             out._edge = (node, self.output_nr)
         elif self.leaf is not None:
@@ -180,7 +180,7 @@ class SavedOuter(SavedVariable):
 
     def __init__(self, tensor, output_nr=None):
         super().__init__(tensor, output_nr)
-        whole = output_nr is not None and self.unpack_hook is None and tensor._array.__class__ is Metadata
+        whole = output_nr is not None and self.unpack_hook is None and isinstance(tensor._array, Metadata)
         self.outer = shallow_copy(tensor) if whole else None
 
     def unpack(self, node):
