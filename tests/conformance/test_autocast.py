@@ -100,3 +100,21 @@ def test_a_rule_that_is_not_followed_is_found(family, monkeypatch):
     operators = [op for op in op_db if family_of(op) == family and op.name.rpartition(".")[2] in
                  ("mm", "linear", "mse_loss", "conv2d")]
     assert operators and all(compare(op)[1] for op in operators)
+
+
+@pytest.mark.parametrize(("name", "arguments", "shape"), [
+    ("Linear", (4, 2), (3, 4)), ("Conv1d", (4, 3, 2), (2, 4, 5)), ("Conv3d", (1, 2, 2), (1, 1, 4, 4, 4)),
+    ("ConvTranspose1d", (4, 3, 2), (2, 4, 5)), ("BatchNorm1d", (4,), (2, 4)), ("LayerNorm", (4,), (2, 4)),
+    ("GroupNorm", (2, 4), (2, 4)), ("InstanceNorm1d", (4,), (2, 4, 5)), ("RMSNorm", (4,), (2, 4)),
+    ("LocalResponseNorm", (3,), (2, 4, 5)), ("LocalResponseNorm", (2,), (1, 4, 3, 3)), ("PReLU", (), (2, 4)),
+    ("AvgPool2d", (2,), (1, 1, 4, 4)), ("AvgPool3d", (2,), (1, 1, 4, 4, 4)), ("MaxPool3d", (2,), (1, 1, 4, 4, 4)),
+    ("AdaptiveAvgPool3d", (2,), (1, 1, 4, 4, 4)), ("LPPool2d", (2, 2), (1, 1, 4, 4)), ("Softmax", (0,), (2, 4)),
+    ("GELU", (), (2, 4)), ("GLU", (), (2, 4)), ("Dropout", (0.5,), (2, 4))])
+def test_modules_return_the_dtypes_that_they_return_in_pytorch(name, arguments, shape):
+    found = []
+    for library in (torch, gradloom):
+        module = getattr(library.nn, name)(*arguments)
+        for dtype in ("float32", "bfloat16"):
+            with library.autocast("cpu"):
+                found.append(dtype_name(module(library.ones(shape, dtype=getattr(library, dtype))).dtype))
+    assert found[:2] == found[2:]

@@ -149,10 +149,15 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if input.numel() == 0:
         return input
-    # Channels become the last but one dimension of a picture, over which a window of (size, 1) is averaged.
-    squares = input.mul(input).flatten(2).unsqueeze(1)
-    padded = ops.constant_pad_nd(squares, [0, 0, size // 2, (size - 1) // 2], 0.0)
-    mean = ops.avg_pool2d(padded, (size, 1), 1).squeeze(1).view(input.shape)
+    # Channels become the first dimension of a picture or a volume, over which windows of `size` channels are averaged.
+    squares, around = input.mul(input), [0, 0, size // 2, (size - 1) // 2]
+    if input.dim() == 3:
+        padded = ops.constant_pad_nd(squares.unsqueeze(1), around, 0.0)
+        mean = ops.avg_pool2d(padded, (size, 1), 1).squeeze(1)
+    else:
+        volume = squares.reshape(input.shape[0], 1, input.shape[1], input.shape[2], -1)
+        padded = ops.constant_pad_nd(volume, [0, 0, *around], 0.0)
+        mean = ops.avg_pool3d(padded, (size, 1, 1), 1).squeeze(1).view(input.shape)
     return input / mean.mul(alpha).add(k).pow(beta)
 
 
