@@ -254,26 +254,33 @@ class record_function:
         TypeError: if either is no str.
     """
 
+    _unseen = 0  # how often it was entered while no profiler ran
+    _seen: tuple[tuple[Recorder, Record], ...] = ()
+
     def __init__(self, name: str, args: str | None = None) -> None:
         if not isinstance(name, str) or not (args is None or isinstance(args, str)):
             raise TypeError("record_function(name, args=None) takes texts, but got "
                             f"{type(name).__name__} and {type(args).__name__}")
         self.name = name
         self.args = args
-        self._entered: list[tuple[Recorder, Record] | None] = []
 
     def __enter__(self) -> record_function:
         recorder = state.profiler
-        self._entered.append(None if recorder is None else (recorder, mark(recorder, self.name, self.args)))
+        if recorder is None:
+            self._unseen += 1
+        else:
+            self._seen = (*self._seen, (recorder, mark(recorder, self.name, self.args)))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if not self._entered:
-            raise AssertionError("Expected record to be set: a record_function must be entered before it is left")
-        entered = self._entered.pop()
-        if entered is not None:
-            recorder, record = entered
+        if self._seen:
+            *rest, (recorder, record) = self._seen
+            self._seen = tuple(rest)
             recorder.end(record)
+        elif self._unseen:
+            self._unseen -= 1
+        else:
+            raise AssertionError("Expected record to be set: a record_function must be entered before it is left")
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with each of its calls marked."""
