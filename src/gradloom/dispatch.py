@@ -42,7 +42,7 @@ class ThreadState(threading.local):
 
     flags = 0
     saved_tensor_hooks = ()      # innermost last: (pack, unpack) pairs
-    saved_hooks_disabled = None  # the message to raise when somebody installs hooks
+    saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
     modes = ()                   # stack of function and dispatch modes
@@ -51,6 +51,8 @@ class ThreadState(threading.local):
     autocast: Any = None         # what autocast has been told: amp/settings.py
     unrecorded = 0               # how many blocks in which nothing is recorded were entered
     profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
+    forward_grad = True          # whether a dual level makes tangents; see _C._set_fwd_grad_enabled
+    view_replay = False          # see _C._set_view_replay_enabled
     batching: tuple = ()         # levels of the vmaps that are running, outermost first
 
     def __init__(self):

@@ -50,6 +50,8 @@ def enter_dual_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _level[0] += 1
     each_thread(FORWARD_AD, True)
+    if not state.forward_grad:
+        state.flags &= ~FORWARD_AD
     return _level[0]
 
 
@@ -170,11 +172,23 @@ class _set_fwd_grad_enabled:
         self.mode = mode
 
     def __enter__(self) -> None:
-        self.before = state.flags & FORWARD_AD
-        state.flags = state.flags | FORWARD_AD if self.mode and _level[0] >= 0 else state.flags & ~FORWARD_AD
+        self.before = state.flags & FORWARD_AD, state.forward_grad
+        set_forward_grad(self.mode)
 
     def __exit__(self, kind, error, traceback) -> None:
-        state.flags = state.flags & ~FORWARD_AD | (self.before if _level[0] >= 0 else 0)
+        flag, state.forward_grad = self.before
+        state.flags = state.flags & ~FORWARD_AD | (flag if _level[0] >= 0 else 0)
+
+
+def set_forward_grad(mode: bool) -> None:
+    """Say whether this thread's operators make tangents within a level."""
+    state.forward_grad = mode
+    state.flags = state.flags | FORWARD_AD if mode and _level[0] >= 0 else state.flags & ~FORWARD_AD
+
+
+def _is_fwd_grad_enabled() -> bool:
+    """Whether this thread's operators make tangents within a level."""
+    return state.forward_grad
 
 
 def tangent_of(tensor):

@@ -8,7 +8,7 @@ from . import engine
 __all__ = ["Variable", "VariableMeta"]
 
 
-class _Engine:
+class ImperativeEngine:
     """What code written for PyTorch reaches as `Variable._execution_engine`."""
 
     queue_callback = staticmethod(engine.queue_callback)
@@ -63,4 +63,4 @@ class VariableMeta(type):
 class Variable(metaclass=VariableMeta):
     """PyTorch's old name for a tensor that autograd knows; `Variable(t)` is `t` without history."""
 
-    _execution_engine = _Engine()
+    _execution_engine = ImperativeEngine()

@@ -35,7 +35,7 @@ def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
             structured_input_shapes=[] if arguments is None else arguments.shapes,
             structured_input_strides=[] if arguments is None else arguments.strides,
             input_dtypes=[] if arguments is None else arguments.types,
-            concrete_inputs=[] if arguments is None else arguments.values, kwinputs={},
+            concrete_inputs=[] if arguments is None else arguments.values, kwinputs=record.keywords or {},
             stack=_stack_texts(record.stack, texts), cpu_memory_usage=totals[id(record)], flops=record.flops,
             is_user_annotation=record.scope == USER_SCOPE,
             activity_type="user_annotation" if record.scope == USER_SCOPE else "cpu_op")

@@ -39,13 +39,14 @@ class Record:
     """One call while it runs, and what is known of it afterwards. Times are in nanoseconds."""
 
     __slots__ = ("name", "overload", "scope", "sequence_nr", "start", "end", "thread", "parent", "arguments", "stack",
-                 "allocated", "flops", "twin")
+                 "keywords", "allocated", "flops", "twin")
 
     def __init__(self, name: str, scope: int, sequence_nr: int, thread: int, parent: Record | None) -> None:
         self.name, self.overload, self.scope, self.sequence_nr = name, "", scope, sequence_nr
         self.thread, self.parent = thread, parent
         self.arguments: Arguments | None = None
         self.stack: list[tuple[Any, int]] | None = None
+        self.keywords: dict[str, Any] | None = None
         self.allocated = self.flops = 0
         self.twin: Record | None = None
         self.end: int | None = None
@@ -134,10 +135,11 @@ class Recorder:
             recorder, twin = recorder.outer, twin.twin
         return record
 
-    def describe(self, record: Record, arguments: Any) -> None:
+    def describe(self, record: Record, arguments: Any, keywords: dict[str, Any] | None = None) -> None:
         """Note the arguments of a call, if that was asked for."""
         if self.shapes:
             record.arguments = Arguments(arguments)
+            record.keywords = keywords
 
     def allocated(self, record: Record | None, arguments: Any, result: Any) -> None:
         """Note the memory that a call's result brought, if that was asked for."""

@@ -1,0 +1,123 @@
+"""What code written for PyTorch asks its C++ core about, under the same names: those that have a meaning here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._library.operator import _AutoDispatchBelowAutograd
+from ..autograd import engine
+from ..autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
+from ..autograd.node import Node
+from ..dispatch import ALL_ANSWER, NOBODY_ANSWERS, state
+from ..dispatch import disabled_torch_function as _disabled_torch_function_impl
+from ..ops._schema import Argument, FunctionSchema, parse_schema
+from ..torch_function.answers import DisableTorchFunction, DisableTorchFunctionSubclass
+
+if TYPE_CHECKING:
+    from . import _autograd as _autograd
+    from . import _functions as _functions
+    from . import _profiler as _profiler
+
+_MODULES = {"_autograd", "_functions", "_profiler"}
+# Names that few programs ask for -> (the module that has them, their name there).
+_LAZY = {
+    **{name: ("gradloom._C._state", name) for name in (
+        "_VariableFunctions", "_WeakTensorRef", "_add_docstr", "_any_requires_grad", "_get_obj_in_tls",
+        "_get_privateuse1_backend_name", "_get_tracing_state", "_has_storage", "_is_fwd_grad_enabled",
+        "_is_key_in_tls", "_is_view_replay_enabled", "_linalg", "_log_api_usage_once", "_nn", "_remove_obj_from_tls",
+        "_set_fwd_grad_enabled", "_set_grad_enabled", "_set_multithreading_enabled", "_set_view_replay_enabled",
+        "_special", "_stash_obj_in_tls")},
+    **{name: ("gradloom", name) for name in (
+        "Generator", "Size", "Tag", "default_generator", "device", "dtype", "finfo", "iinfo",
+        "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "layout", "memory_format",
+        "set_anomaly_enabled")},
+    "TensorBase": ("gradloom", "Tensor"),
+    "_TensorBase": ("gradloom", "Tensor"),
+    "_InferenceMode": ("gradloom", "inference_mode"),
+    "_increment_version": ("gradloom.autograd", "increment_version"),
+    "_FunctionBase": ("gradloom.autograd.function", "Function"),
+    "_LegacyVariableBase": ("gradloom.autograd.variable", "Variable"),
+    "_EngineBase": ("gradloom.autograd.variable", "ImperativeEngine"),
+    "_ImperativeEngine": ("gradloom.autograd.variable", "ImperativeEngine"),
+}
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        from importlib import import_module
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name in _LAZY:
+            module, attribute = _LAZY[name]
+            found = globals()[name] = getattr(import_module(module), attribute)
+            return found
+        raise AttributeError(f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, and only "
+                             "those of its names that have a meaning here")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES, *_LAZY})
+
+
+__all__ = ["Argument", "DisableTorchFunction", "DisableTorchFunctionSubclass", "FunctionSchema",
+           "_AutoDispatchBelowAutograd", "_current_autograd_node", "_current_graph_task_execution_order",
+           "_current_graph_task_id",
+           "_disabled_torch_function_impl", "_is_multithreading_enabled", "_is_torch_function_all_disabled",
+           "_is_torch_function_enabled", "_is_torch_function_mode_enabled", "_len_torch_function_stack",
+           "_will_engine_execute_node", "parse_schema"]
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that this thread is running; -1 outside of one."""
+    task = state.graph_task
+    return -1 if task is None else task.id
+
+
+def _current_autograd_node() -> Node | None:
+    """The node that the backward pass of this thread is running; None outside of one."""
+    task = state.graph_task
+    return None if task is None else task.node
+
+
+def _will_engine_execute_node(node: Node) -> bool:
+    """Whether the backward pass that this thread is running has run, runs or will run a node.
+
+    Raises:
+        RuntimeError: outside of a backward pass, for anything that is no node, and for a node whose gradient
+            autograd.grad only hands out.
+    """
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
+    if state.graph_task is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return engine.will_run(node)
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """The nodes that the backward pass of this thread runs, in the order in which it runs them.
+
+    Raises:
+        RuntimeError: outside of a backward pass.
+    """
+    if state.graph_task is None:
+        raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    return engine.execution_order(state.graph_task)
+
+
+def _is_torch_function_enabled() -> bool:
+    """Whether classes answer functions in this thread."""
+    return state.function_overrides == ALL_ANSWER
+
+
+def _is_torch_function_all_disabled() -> bool:
+    """Whether neither classes nor modes answer functions in this thread."""
+    return state.function_overrides == NOBODY_ANSWERS
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a function mode is entered in this thread, and answers."""
+    return bool(state.function_modes) and state.function_overrides != NOBODY_ANSWERS
+
+
+def _len_torch_function_stack() -> int:
+    """How many function modes are entered in this thread."""
+    return len(state.function_modes)
