@@ -29,7 +29,8 @@ _LAZY = {
         "_special", "_stash_obj_in_tls")},
     **{name: ("gradloom", name) for name in (
         "Generator", "Size", "Tag", "default_generator", "device", "dtype", "finfo", "iinfo",
-        "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "layout", "memory_format",
+        "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
+        "layout", "memory_format",
         "set_anomaly_enabled")},
     "TensorBase": ("gradloom", "Tensor"),
     "_TensorBase": ("gradloom", "Tensor"),

@@ -15,7 +15,7 @@ from ..tensor import Tensor
 if TYPE_CHECKING:
     from types import ModuleType
 
-NotImplemented = NotImplementedNode  # noqa: A001  (PyTorch's name)
+NotImplemented = NotImplementedNode
 
 
 class UndefinedGradBackward(Node):
