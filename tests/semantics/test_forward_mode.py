@@ -381,3 +381,18 @@ def test_the_result_that_an_in_place_operator_saves_has_its_new_tangent(torch):
             (grad,) = torch.autograd.grad(power.sum(), y, create_graph=True)
             found.append(forward_ad.unpack_dual(grad).tangent.tolist())
     assert found[0] == found[1]
+
+
+def test_a_sum_with_a_missing_tangent_is_the_other_and_no_graph_is_recorded_for_it(torch):
+    x, y = torch.ones(2), torch.full((2,), 3.0)
+    with forward_ad_of(torch).dual_level():
+        dual = forward_ad_of(torch).make_dual(x, torch.full((2,), 5.0))
+        for result, expected in ((torch.logaddexp(dual, x), 2.5), (torch.hypot(dual, torch.zeros(2)), 5.0),
+                                 (torch.lerp(dual, y, x * 0.5), 2.5), (torch.addcmul(y, dual, y), 15.0)):
+            tangent = forward_ad_of(torch).unpack_dual(result).tangent
+            assert tangent.tolist() == [expected, expected]
+            assert type(tangent) is torch.Tensor and not tangent.requires_grad
+
+
+def forward_ad_of(torch):
+    return torch.autograd.forward_ad

@@ -13,7 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _operators, interception
+from ..dispatch import disabled_torch_function
 from ..tensor import Tensor
+from .node import NO_EDGE
 
 _MANY = 4096    # elements from which on zeros are one number read again and again
 
@@ -22,6 +24,7 @@ class ZeroTensor(Tensor):
     """Zeros that are known to be; see Note [Zero tangents]. `_array` holds them for whoever reads it."""
 
     __module__ = "gradloom"
+    __torch_function__ = disabled_torch_function  # results are ordinary tensors, but where a rule says so
 
     @property
     def _operand(self):
@@ -36,7 +39,7 @@ def zero_tensor(shape: tuple[int, ...], numpy_type: np.dtype) -> ZeroTensor:
     """Zeros of a shape and NumPy dtype that operators know to be zeros."""
     interception.register(interception.ZEROS, _answer)
     out = object.__new__(ZeroTensor)
-    out._array, out._edge, out._vc = _zeros(shape, numpy_type), (None, 0), None
+    out._array, out._edge, out._vc = _zeros(shape, numpy_type), NO_EDGE, None
     return out
 
 

@@ -71,7 +71,7 @@ class Finding:
         return f"{self.place.path}:{self.place.line}" if self.place is not None else ""
 
     def __str__(self) -> str:
-        lines = [str(self.place.error(self.message)) if self.place is not None else f"error: {self.message}"]
+        lines = [str(self.place.error(self.message, "")) if self.place is not None else f"error: {self.message}"]
         lines += [f"  see {source}" for source in self.sources]
         if self.cases:
             more = f" and in {len(self.cases) - 1} more" if len(self.cases) > 1 else ""
