@@ -72,10 +72,11 @@ def _stack_texts(stack, texts: dict) -> list[str]:
         return []
     found = []
     for code, line in stack:
-        text = texts.get((code, line))
+        place = id(code), line  # the code of a wrapper may hold what has no hash
+        text = texts.get(place)
         if text is None:
             from ..autograd.call_stack import is_ours
-            text = texts[code, line] = "" if is_ours(code) else f"{code.co_filename}({line}): {code.co_name}"
+            text = texts[place] = "" if is_ours(code) else f"{code.co_filename}({line}): {code.co_name}"
         if text:
             found.append(text)
     return found
