@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .dispatch import disabled_torch_function
 from .dtype import bool as bool_
 from .dtype import default, int64
 
@@ -140,8 +139,9 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     """What `repr(tensor)` shows: values, then dtype, grad_fn or requires_grad where they say something."""
     array = tensor._array
     kind = type(tensor)
-    name = "Parameter containing:\n" if kind.__name__ == "Parameter" else ""
-    opening = f"{kind.__name__}(" if _names_itself(kind) else "tensor("
+    parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
+    name = "" if parameter is None else "Parameter containing:\n"
+    opening = f"{kind.__name__}(" if _names_itself(kind, parameter) else "tensor("
     parts = [contents if contents is not None else _body(array, len(opening))]
     dtype = tensor.dtype
     implied = dtype in (default.float, default.complex, int64, bool_)
@@ -166,13 +166,15 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
         tangent = tangent_of(tensor)
     if tangent is not None:
         parts.append(f"tangent={tangent!r}")
-    text = name + _joined(opening, parts)
-    return f"Parameter({text})" if opening != "tensor(" and getattr(tensor, "_is_param", False) else text
+    text = _joined(opening, parts)
+    if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):
+        text = f"Parameter({text})"
+    return name + text
 
 
-def _names_itself(kind: type[Tensor]) -> bool:
-    """Whether tensors of a class show its name: those of subclasses that see public functions, as in PyTorch."""
-    return kind.__name__ != "Tensor" and kind.__torch_function__ is not disabled_torch_function
+def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
+    """Whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
+    return kind is not parameter and kind.__module__.partition(".")[0] != "gradloom"
 
 
 def _joined(opening: str, parts: list[str]) -> str:

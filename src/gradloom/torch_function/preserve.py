@@ -43,5 +43,6 @@ def _as(found, cls):
     if isinstance(found, (tuple, list)):
         converted = [_as(value, cls) for value in found]
         if any(new is not old for new, old in zip(converted, found, strict=True)):
-            return type(found)(converted)
+            make = getattr(type(found), "_make", type(found))  # that of named tuples
+            return make(converted)
     return found

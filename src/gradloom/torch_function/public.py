@@ -87,9 +87,10 @@ def names() -> Iterator[Public]:
     init = import_module(f"{_ROOT}.nn.init")
     for name in _INIT:
         yield Public(getattr(init, name), getattr(init, name), f"torch.nn.init.{name}")
-    for name in ("backward", "grad"):
-        function = getattr(import_module(f"{_ROOT}.autograd"), name)
-        yield Public(function, function, f"torch.autograd.{name}")
+    for place in ("backward", "grad", "forward_ad.make_dual", "forward_ad.unpack_dual"):
+        module, _, name = f"autograd.{place}".rpartition(".")
+        function = getattr(import_module(f"{_ROOT}.{module}"), name)
+        yield Public(function, function, f"torch.{module}.{name}")
     objects = import_module(f"{_ROOT}.ops._overload")
     for kind in (objects.OpOverload, objects.OpOverloadPacket):
         yield Public(kind.__call__, None, f"torch.ops.{kind.__name__}.__call__")
