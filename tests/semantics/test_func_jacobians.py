@@ -165,3 +165,67 @@ def test_third_derivatives(func, x):
 def test_a_jacobian_in_a_gradient(func, x):
     assert plain(func.grad(lambda t: func.jacrev(lambda u: u ** 3)(t).sum())(x)) == [6.0, 12.0, 18.0]
     assert plain(func.grad(lambda t: func.jacfwd(lambda u: u ** 3)(t).sum())(x)) == [6.0, 12.0, 18.0]
+
+
+def fill(torch, x):
+    out = torch.zeros(4, dtype=torch.float64)
+    out[0] = x[0] * x[1]
+    out[1:] = x ** 2
+    return out
+
+
+def add(torch, x):
+    out = torch.zeros(3, dtype=torch.float64)
+    out += x
+    return out.mul_(x)
+
+
+def scale_a_part(torch, x):
+    out = x.new_zeros(3)
+    out.copy_(x)
+    out[0].mul_(3)
+    return out * x
+
+
+def write_through_views(torch, x):
+    out = torch.zeros(3, 3, dtype=torch.float64)
+    row, column = out[1], out.t()[1]
+    row.copy_(x)
+    column.add_(x * x)
+    return out
+
+
+@pytest.mark.parametrize("write", [fill, add, scale_a_part, write_through_views])
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+def test_functions_may_write_to_what_they_made(torch, func, x, write, name):
+    found = getattr(func, name)(lambda t: write(torch, t))(x)
+    h = 1e-6
+    rows = [(write(torch, x + h * e) - write(torch, x - h * e)) / (2 * h) for e in torch.eye(3, dtype=torch.float64)]
+    assert torch.allclose(found, torch.stack(rows, -1), atol=1e-8)
+    if write is write_through_views and torch.__name__ == "torch":
+        pytest.skip("PyTorch takes a view that was made before a write to another one for a leaf")
+    energy = lambda t: (write(torch, t) ** 2).sum()  # noqa: E731
+    hessian = func.hessian(energy)(x)
+    assert torch.allclose(hessian, func.jacrev(func.jacrev(energy))(x)) and torch.allclose(hessian, hessian.T)
+    assert torch.allclose(hessian, func.jacfwd(func.jacfwd(energy))(x))
+
+
+@pytest.mark.parametrize("transforms", [("jacrev",), ("jacfwd",), ("jacfwd", "jacrev"), ("jacrev", "jacfwd"),
+                                        ("jacfwd", "jacfwd"), ("jacrev", "jacrev"), ("hessian",)])
+def test_functions_may_look_at_their_values(torch, func, x, transforms):
+    def branches(t):
+        return t ** 3 if t.sum() > float(t[0]) else -t
+
+    found, expected = branches, lambda t: t ** 3
+    for name in reversed(transforms):
+        found, expected = getattr(func, name)(found), getattr(func, name)(expected)
+    assert torch.equal(found(x), expected(x))
+
+
+def test_jacobians_of_batches_of_tensors_that_are_closed_over(torch, func, x):
+    scales = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    for jacobian in (func.jacrev, func.jacfwd):
+        found = func.vmap(lambda s, jacobian=jacobian: jacobian(lambda t: s * t ** 2)(x))(scales)
+        assert torch.equal(found, torch.stack([torch.diag(2 * s * x) for s in scales]))
+    assert torch.equal(func.vmap(lambda s: func.hessian(lambda t: (s * t ** 3).sum())(x))(scales),
+                       torch.stack([torch.diag(6 * s * x) for s in scales]))

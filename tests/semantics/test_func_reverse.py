@@ -1,5 +1,7 @@
 """func.grad, func.grad_and_value and func.vjp: derivatives of functions as functions."""
 
+import gc
+import weakref
 from importlib import import_module
 
 import pytest
@@ -374,3 +376,32 @@ def test_vjp_in_grad(torch, func, x):
 def test_functions_without_arguments_have_a_vjp_without_products(func, two):
     value, vjp_fn = func.vjp(lambda: two)
     assert plain(value) == 2.0 and vjp_fn(two) == ()
+
+
+# --- lifetimes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["grad", "vjp", "jvp", "jvp in jvp", "linearize", "jacrev", "jacfwd", "hessian"])
+def test_what_the_function_saw_is_freed_without_the_collector(gradloom, name):
+    torch, func, seen = gradloom, gradloom.func, []
+    x = torch.ones(2)
+
+    def energy(t):
+        squares = t * t
+        seen.extend([weakref.ref(t), weakref.ref(squares)])
+        return squares.sum()
+
+    calls = {
+        "grad": lambda: func.grad(energy)(x), "vjp": lambda: func.vjp(energy, x)[1](torch.tensor(1.0)),
+        "jvp": lambda: func.jvp(energy, (x,), (x,)), "linearize": lambda: func.linearize(energy, x)[1](x),
+        "jvp in jvp": lambda: func.jvp(lambda t: func.jvp(energy, (t,), (x,))[1], (x,), (x,)),
+        "jacrev": lambda: func.jacrev(energy)(x), "jacfwd": lambda: func.jacfwd(energy)(x),
+        "hessian": lambda: func.hessian(energy)(x)}
+    calls[name]()
+    seen.clear()
+    gc.disable()
+    try:
+        result = calls[name]()
+        assert result is not None and seen and all(reference() is None for reference in seen)
+    finally:
+        gc.enable()

@@ -251,7 +251,9 @@ def update_tangent(tensor, tangent) -> None:
         return
     held = tangent_of(tensor)
     if held is None and tensor._view is not None:
-        held = _tangent_through_base(tensor)
+        held = _tangent_through_base(tensor, tangent)
+    elif held is not None and hasattr(tangent, "_physical"):
+        held = _with_batches(tensor, held, tangent)
     if held is None or held is tangent or held.requires_grad and held.is_leaf:
         set_tangent(tensor, tangent)
     elif held._array.shape == tangent._array.shape and held._array.flags.writeable:
@@ -263,8 +265,24 @@ def update_tangent(tensor, tangent) -> None:
         set_tangent(tensor, tangent)
 
 
-def _tangent_through_base(tensor):
-    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros.
+def _with_batches(tensor, held, tangent):
+    """The tangent that a tensor or its base has, batched wherever the one that is written to it is."""
+    from ..batching.tensor import batched_at, levels_of
+    levels = levels_of(held)
+    if set(levels_of(tangent)) <= set(levels):
+        return held
+    base = tensor if tensor._view is None else tensor._view.base
+    whole = batched_at(held if base is tensor else tangent_of(base), sorted({*levels, *levels_of(tangent)}))
+    hold_tangent(base, _laid_out_like(_operators.clone(whole), base._array.strides))
+    if base is tensor:
+        return base._tangent
+    tensor._tangent = None
+    return _tangent_through_base(tensor)
+
+
+def _tangent_through_base(tensor, written=None):
+    """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros;
+    batched, if the tangent that is about to be written to the view is.
     """
     from ..storage import offset_in_elements
     base, array = tensor._view.base, tensor._array
@@ -272,12 +290,14 @@ def _tangent_through_base(tensor):
     if whole is None:
         whole = _operators.wrap(np.zeros_like(base._array))
         hold_tangent(base, whole)
+    if written is not None and hasattr(written, "_physical"):
+        return _with_batches(tensor, whole, written)
     if whole._array.strides != base._array.strides:
         return None
     if tensor._view.replay is not None:
         part = tensor._view.replay(whole)
     else:
-        offset = offset_in_elements(array) - offset_in_elements(base._array) + offset_in_elements(whole._array)
+        offset = offset_in_elements(array) - offset_in_elements(base._array) + whole.storage_offset()
         part = _operators.as_strided(whole, array.shape, [s // array.itemsize for s in array.strides], offset)
     hold_tangent(tensor, part)
     return part

@@ -318,6 +318,10 @@ class CopySlices(Node):
 
 def _like_base(grad, strides, start):
     """A differentiable copy of `grad` laid out as the base is, so that the view's geometry fits it."""
+    if hasattr(grad, "_physical"):  # batched: each example has such memory, one after the other
+        from ..batching.tensor import batched
+        last = sum([(n - 1) * s for n, s in zip(grad._array.shape, strides, strict=True)]) if grad._array.size else 0
+        return batched(_like_base(grad._physical, (start + 1 + last, *strides), start), grad._batch)
     array = grad._array
     span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
     memory = np.zeros(span, array.dtype)

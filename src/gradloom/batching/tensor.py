@@ -66,7 +66,10 @@ class BatchedTensor(Tensor):
     def _tangent(self) -> Tensor | None:  # type: ignore[override]
         from ..autograd.forward_ad import tangent_of
         found = tangent_of(self._physical)
-        return None if found is None else batched(found, self._batch)
+        if found is None:
+            return None
+        from .gradients import within
+        return within(found, [self._batch])  # the tangent may be batched at an inner level that the tensor is not
 
     @_tangent.setter
     def _tangent(self, tangent: Tensor | None) -> None:

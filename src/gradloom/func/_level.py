@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MODES = GRAD_OFF | GRAD_ASKED | INFERENCE
+UNITS: set[int] = set()  # numbers of the vmaps that `over_basis` is running
 
 
 class Level:
@@ -47,15 +48,13 @@ class Level:
 
     Attributes:
         records_outside: whether the caller records history, so that results may have any.
-        inputs: the tensors that stand for the arguments, as the function gets them.
         running: whether the function is being called.
     """
 
     def __init__(self) -> None:
         self.before = state.flags & _MODES
         self.records_outside = not self.before & GRAD_OFF
-        self.inputs: list[Tensor] = []
-        self.views: set[int] = set()  # ids of the nodes of those inputs that are views
+        self.views: set[int] = set()  # ids of the nodes of inputs that are views
         self.running = False
 
     def __enter__(self) -> Level:
@@ -83,7 +82,6 @@ class Level:
             self.views.add(id(gradient_edge(found)[0]))
         else:
             found = self.owned(self._leaf(argument))
-        self.inputs.append(found)
         return found
 
     def owned(self, leaf: Tensor) -> Tensor:
@@ -168,11 +166,12 @@ class Level:
 
 
 def each_example_s_own(tensor: Tensor) -> Tensor:
-    """The tensor, batched at every vmap that is running."""
+    """The tensor, batched at every vmap that is running, but for those that run over unit vectors; see over_basis."""
     if not state.batching:
         return tensor
-    from ..batching.tensor import batched_at_all_levels
-    return batched_at_all_levels(tensor)
+    from ..batching.tensor import batched_at, levels_of
+    own = levels_of(tensor)
+    return batched_at(tensor, [level for level in state.batching if level.number not in UNITS or level in own])
 
 
 def bottom(tensor: Any) -> Any:

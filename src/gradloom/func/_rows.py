@@ -1,4 +1,11 @@
-"""Jacobians are made of products with the rows of an identity matrix; here is how those are computed."""
+"""Jacobians are made of products with the rows of an identity matrix; here is how those are computed.
+
+Note [Unit vectors]
+`jacrev` and `jacfwd` are vmap over unit vectors. What the function computes does not depend on them: only cotangents
+and tangents are batched, never a value. So the function runs as without vmap, once, and may look at its values
+(`if x > 0`): for forward mode a tensor that is not batched carries a tangent that is. Other vmaps may batch any value,
+and what is differentiated there has to be made one for each example (Note [One graph]).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,8 @@ import numpy as np
 
 from .. import _operators as ops
 from ..batching.mapping import vmap
+from ..dispatch import state
+from ._level import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,4 +62,13 @@ def _units(like, start, stop):
 
 def _mapped(product, units, randomness):
     """`product` for each of the vectors that stand below each other in `units`."""
-    return list(vmap(lambda *rows: tuple(product(list(rows))), randomness=randomness)(*units))
+    def for_all(*rows):
+        number = state.batching[-1].number
+        if randomness != "different":  # other numbers for each vector are values that are batched
+            UNITS.add(number)
+        try:
+            return tuple(product(list(rows)))
+        finally:
+            UNITS.discard(number)
+
+    return list(vmap(for_all, randomness=randomness)(*units))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _operators as ops
-from ...device import channels_last, channels_last_3d
+from ...device import channels_last, channels_last_3d, contiguous_format
 from ...kernels._dims import infer_size
 from ..answer import innermost, loop, shares, unbatched_write
 from ..call import Call
@@ -22,6 +22,12 @@ def view(call: Call) -> Any:
 def reshape(call: Call) -> Any:
     shape = infer_size(call["shape"], call[call.first]._array.size)
     return call.wrap(ops.reshape(call.physical(call.first), (call.size, *shape)))
+
+
+def reshape_alias(call: Call) -> Any:
+    """A reshape of which somebody has computed the strides: for the tensor at hand, which may be the tangent of the one
+    that they were computed for."""
+    return call.wrap(ops.reshape(call.physical(call.first), (call.size, *call["size"])))
 
 
 def expand(call: Call) -> Any:
@@ -86,6 +92,19 @@ def as_strided(call: Call) -> Any:
     found = call.invoke({call.first: x, "size": (call.size, *call["size"]), "stride": (x.stride(0), *call["stride"]),
                          "storage_offset": x.storage_offset() if offset is None else offset})
     return call.wrap(found)
+
+
+def as_strided_scatter(call: Call) -> Any:
+    """Of examples that are contiguous: each gets memory of its own, one after the other."""
+    given = call[call.first]
+    if not given._array.flags.c_contiguous:
+        raise RuntimeError("vmap: as_strided_scatter of a tensor that is not contiguous has no batching rule, because "
+                           "what its strides and offset mean depends on memory that examples share: call contiguous() "
+                           "on it")
+    x = ops.clone(call.physical(call.first), memory_format=contiguous_format)
+    return call.wrap(call.invoke({
+        call.first: x, "src": call.physical("src"), "size": (call.size, *call["size"]),
+        "stride": (given._array.size, *call["stride"]), "storage_offset": call["storage_offset"] or 0}))
 
 
 def roll(call: Call) -> Any:
