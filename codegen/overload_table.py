@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .schema import FunctionSchema
+from .schema_types import Base
 from .wrappers import Wrapper
 
 
@@ -28,6 +29,7 @@ class Row:
     made_by: str
 
 
+SCALAR = Base("Scalar")
 # A variant is what it is because of how it is called, which says so among its tags; and it is none of the operators
 # that others are made of.
 _VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
@@ -40,11 +42,29 @@ def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
     for w in wrappers:
         name = w.schema.name.name
         functional.setdefault(name, []).append(_row(w, w.schema))
+        if compares(w):
+            functional[name].append(_row(w, with_number(w.schema)))
         kind = "copy_out" if w.kind == "copy" else "out"
         for variant in w.native.derived if w.has_out else ():
             if variant.kind == kind:
                 out.setdefault(name, []).append(_row(w, variant.schema))
+                if compares(w):
+                    out[name].append(_row(w, with_number(w.schema).as_out()))
     return [(name, rows + out.get(name, [])) for name, rows in sorted(functional.items())]
+
+
+def compares(w: Wrapper) -> bool:
+    """Whether PyTorch has an overload for comparing with a number, where one here takes both."""
+    second = w.schema.arguments[1:2]
+    return w.native.type_promotion == "always_bool" and w.schema.name.overload == "Tensor" and any(
+        p.number and p.argument in second for p in w.parameters)
+
+
+def with_number(schema: FunctionSchema) -> FunctionSchema:
+    """The schema with a number for its second argument."""
+    first, second, *others = schema.arguments
+    return FunctionSchema(replace(schema.name, overload="Scalar"), (first, replace(second, type=SCALAR), *others),
+                          schema.returns)
 
 
 def _row(w: Wrapper, schema: FunctionSchema) -> Row:

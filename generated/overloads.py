@@ -895,10 +895,13 @@ OVERLOADS = {
     ),
     "eq": (
         ("Tensor", "eq_Tensor", 'eq.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "eq_Tensor", 'eq.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "eq_Tensor", 'eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "eq_Tensor", 'eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "eq_": (
         ("Tensor", "eq__Tensor", 'eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "eq__Tensor", 'eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "equal": (
         ("default", "equal", 'equal(Tensor self, Tensor other) -> bool', "", "", "composite"),
@@ -1088,10 +1091,13 @@ OVERLOADS = {
     ),
     "ge": (
         ("Tensor", "ge_Tensor", 'ge.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "ge_Tensor", 'ge.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "ge_Tensor", 'ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "ge_Tensor", 'ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "ge_": (
         ("Tensor", "ge__Tensor", 'ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "ge__Tensor", 'ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "gelu": (
         ("default", "gelu", "gelu(Tensor self, *, str approximate='none') -> Tensor", "core pointwise", "", "kernel"),
@@ -1145,10 +1151,13 @@ OVERLOADS = {
     ),
     "gt": (
         ("Tensor", "gt_Tensor", 'gt.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "gt_Tensor", 'gt.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "gt_Tensor", 'gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "gt_Tensor", 'gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "gt_": (
         ("Tensor", "gt__Tensor", 'gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "gt__Tensor", 'gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "hamming_window": (
         ("default", "hamming_window", 'hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
@@ -1416,10 +1425,13 @@ OVERLOADS = {
     ),
     "le": (
         ("Tensor", "le_Tensor", 'le.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "le_Tensor", 'le.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "le_Tensor", 'le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "le_Tensor", 'le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "le_": (
         ("Tensor", "le__Tensor", 'le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "le__Tensor", 'le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "leaky_relu": (
         ("default", "leaky_relu", 'leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor', "core pointwise", "", "kernel"),
@@ -1610,10 +1622,13 @@ OVERLOADS = {
     ),
     "lt": (
         ("Tensor", "lt_Tensor", 'lt.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "lt_Tensor", 'lt.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "lt_Tensor", 'lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "lt_Tensor", 'lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "lt_": (
         ("Tensor", "lt__Tensor", 'lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "lt__Tensor", 'lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "mH": (
         ("default", "mH", 'mH(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
@@ -1871,10 +1886,13 @@ OVERLOADS = {
     ),
     "ne": (
         ("Tensor", "ne_Tensor", 'ne.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "ne_Tensor", 'ne.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Tensor_out", "ne_Tensor", 'ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "ne_Tensor", 'ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
     ),
     "ne_": (
         ("Tensor", "ne__Tensor", 'ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "ne__Tensor", 'ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "neg": (
         ("default", "neg", 'neg(Tensor self) -> Tensor', "pointwise", "", "kernel"),

@@ -58,6 +58,9 @@ def _leaf(array, requires_grad):
     out = wrap(array)
     if state.flags & INFERENCE:
         mark_inference((out,))
+    if state.dispatch_modes:
+        from .torch_dispatch import lift_fresh
+        out = lift_fresh(out)
     if requires_grad:
         require_gradient(out)
     return out
@@ -203,6 +206,11 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
                            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
                            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
+    if source._array.__class__ is not np.ndarray:  # it stands for other tensors
+        out = source.detach().clone()
+        out.requires_grad = source.requires_grad
+        memo[id(source)] = out
+        return out
     out = new(type(source))
     out._array = _copied(source._array, memo)
     out._edge, out._vc = NO_EDGE, None

@@ -45,7 +45,8 @@ class ThreadState(threading.local):
     saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
-    modes = ()                   # stack of function and dispatch modes
+    dispatch_modes: tuple = ()   # dispatch modes, innermost last; see Note [Torch dispatch]
+    dispatch_off = False         # whether neither they nor classes answer operators
     function_modes: tuple = ()   # function modes, innermost last; see Note [Torch functions]
     function_overrides = ALL_ANSWER  # which of those that override functions are asked
     autocast: Any = None         # what autocast has been told: amp/settings.py

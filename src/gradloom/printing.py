@@ -142,6 +142,8 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
     name = "" if parameter is None else "Parameter containing:\n"
     opening = f"{kind.__name__}(" if _names_itself(kind, parameter) else "tensor("
+    if array.__class__ is not np.ndarray and contents is None:  # it stands for other tensors, which it may show
+        contents = f"..., size={tuple(array.shape)}"
     parts = [contents if contents is not None else _body(array, len(opening))]
     dtype = tensor.dtype
     implied = dtype in (default.float, default.complex, int64, bool_)

@@ -28,6 +28,7 @@ from .kernels._dims import dim_error
 from .kernels._layout import is_in_format
 from .size import Size
 from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
+from .torch_dispatch import disabled_torch_dispatch
 
 if TYPE_CHECKING:
     import builtins
@@ -96,6 +97,8 @@ class Tensor(TensorBase):
         from .construct import legacy_tensor
         return legacy_tensor(cls, args, kwargs)
 
+    __torch_dispatch__ = staticmethod(disabled_torch_dispatch)
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
@@ -104,6 +107,9 @@ class Tensor(TensorBase):
         elif cls.__torch_function__ is not disabled_torch_function:
             from .torch_function import ask_for
             ask_for(cls)
+        if "__torch_dispatch__" in cls.__dict__:
+            from .torch_dispatch import adopt
+            adopt(cls)
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Sequence[builtins.type], args: Sequence[Any] = (),
@@ -435,6 +441,8 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The same memory, without history and without a shared version counter."""
+        if self._array.__class__ is not ndarray:
+            return _operators.detach(self)
         out = wrap(self._array)
         if self._inference:
             out._inference, out._vc = True, [0]
@@ -549,6 +557,23 @@ class Tensor(TensorBase):
             out.requires_grad = True
         return out
 
+    @staticmethod
+    def _make_wrapper_subclass(cls: builtins.type[_Subclass], size: Sequence[int], strides: Sequence[int] | None = None,
+                               storage_offset: int | None = None, **options: Any) -> _Subclass:
+        """A tensor of class `cls` that has a shape and a dtype, but no values: `cls.__torch_dispatch__` answers for it.
+
+        Args:
+            size: the shape.
+            strides: in elements; those of contiguous memory by default.
+            storage_offset: has no effect.
+            options: dtype (the default dtype by default), device and layout, requires_grad.
+
+        Raises:
+            TypeError: if the class has no `__torch_dispatch__`.
+        """
+        from .torch_dispatch import make_wrapper_subclass
+        return make_wrapper_subclass(cls, size, strides, storage_offset, **options)
+
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """The same data as an instance of the Tensor subclass `cls`, differentiable."""
         alias = _operators.alias(self)
@@ -564,12 +589,18 @@ class Tensor(TensorBase):
         array = self._array
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            from .torch_dispatch import local_scalar
+            return local_scalar(self)
         found = array.item()
         return float(found) if array.dtype.kind == "V" else found
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
         array = self._array
+        if array.__class__ is not ndarray:
+            raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
+                               "no values of its own, but stands for other tensors.")
         return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -580,6 +611,9 @@ class Tensor(TensorBase):
         """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self._array.__class__ is not ndarray:
+            raise RuntimeError(".numpy() is not supported for tensor subclasses: this one has no values of its own, "
+                               "but stands for other tensors.")
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -602,6 +636,8 @@ class Tensor(TensorBase):
         if array.size != 1:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if not array.size else
                                "Boolean value of Tensor with more than one value is ambiguous")
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            return bool(self.item())
         return bool(array.item())
 
     def __float__(self) -> float:
@@ -616,7 +652,7 @@ class Tensor(TensorBase):
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._array.item())
+        return int(self.item())
 
     def __hash__(self) -> int:
         return id(self)

@@ -8,6 +8,8 @@ from typing import NoReturn
 import numpy as np
 
 from .. import _operators
+from ..dispatch import state
+from ..torch_dispatch import answers
 from .edge import gradient_edge
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
@@ -109,6 +111,8 @@ def _root_gradient(index: int, output, vector):
             from ..dtype import TYPE_OF
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
                                f"{TYPE_OF[numpy_type]!r}")
+        if isinstance(output, _operators.Tensor) and (state.dispatch_modes or answers(output.__class__)):
+            return _operators.ones_like(output)
         return _operators.wrap(np.ones(shape, numpy_type))
     if not isinstance(vector, _operators.Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")

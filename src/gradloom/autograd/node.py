@@ -303,7 +303,8 @@ class AccumulateGrad(Node):
                     variable._grad = _operators.add(held, grad)
                 elif state.flags & FORWARD_AD:  # either may have a tangent
                     _operators.add_(held, grad)
-                elif held._array.flags.c_contiguous and self.input_metadata[1] is not None:
+                elif (held._array.flags.c_contiguous and self.input_metadata[1] is not None
+                      and held._array.__class__ is np.ndarray):
                     np.add(held._array, grad._array, out=held._array)
                     bump_version(held)
                 else:
@@ -330,6 +331,8 @@ def _own(grad, variable):
     A gradient whose memory is not laid out as the variable's is copied into that layout.
     """
     array = grad._array
+    if array.__class__ is not np.ndarray:
+        return _operators.detach(grad)
     base = array.base
     of_tensor, of_array, of_base = _references(grad)
     alone = (of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and of_base <= _ALONE[2]

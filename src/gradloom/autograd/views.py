@@ -323,6 +323,8 @@ def _like_base(grad, strides, start):
         last = sum([(n - 1) * s for n, s in zip(grad._array.shape, strides, strict=True)]) if grad._array.size else 0
         return batched(_like_base(grad._physical, (start + 1 + last, *strides), start), grad._batch)
     array = grad._array
+    if array.__class__ is not np.ndarray:  # of a subclass that stands for other tensors, whose views are replayed
+        return _operators.copy_(_operators.new_empty_strided(grad, array.shape, strides), grad)
     span = start + 1 + sum([(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]) if array.size else 0
     memory = np.zeros(span, array.dtype)
     return _operators.copy_(_operators.wrap(strided_view(memory, array.shape, strides, start)), grad)

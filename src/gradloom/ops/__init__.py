@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from ._namespace import Namespace
 from ._overload import OpOverload, OpOverloadPacket
-from ._registry import Registration, namespace_of, namespaces, register
+from ._registry import Registration, namespace_of, namespaces, overload_of, register
 
 if TYPE_CHECKING:
     from ..tools.define import Definition
 
-__all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Registration", "define", "register"]
+__all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Registration", "define", "overload_of", "register"]
 
 
 def define(text: str, derivatives: str | None = None, *, namespace: str = "user",

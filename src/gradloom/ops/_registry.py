@@ -159,6 +159,49 @@ def namespace_of(name: str) -> Namespace:
     return namespaces[name]
 
 
+_objects: dict[Any, tuple[Any, Any]] = {}   # wrapper -> its overload, and the one that writes to `out`
+
+
+def overload_of(wrapper: Any, out: bool = False) -> Any:
+    """The operator object of a wrapper.
+
+    Args:
+        wrapper: a generated function, or what a library made in the place of one.
+        out: whether that overload is meant which writes to its `out`.
+
+    Raises:
+        LookupError: if it is no wrapper of an operator that is registered.
+    """
+    own = getattr(wrapper, "overload", None)
+    if own is not None:
+        return own
+    if wrapper not in _objects:
+        _index("aten", not _objects)
+    found = _objects.get(wrapper, (None, None))[out]
+    if found is None:
+        raise LookupError(f"{wrapper} is not the wrapper of an operator in gradloom.ops")
+    namespace, name, overload = found
+    return getattr(getattr(namespace_of(namespace), name), overload)
+
+
+def _index(own: str, anew: bool) -> None:
+    """Note the wrappers of all namespaces; those of gradloom's own do not change."""
+    from ..generated import namespaces as generated
+    from ..generated import overloads
+
+    rows = [(own, name, row[0], generated.OVERLOADS[row[1]], row[3])
+            for name, table in overloads.OVERLOADS.items() for row in table] if anew else []
+    for namespace, found in namespaces.items():
+        if namespace != own:
+            rows += [(namespace, name, row.overload, row.function, row.tags)
+                     for name in found for row in getattr(found, name)._rows.values()]
+    for namespace, name, overload, function, tags in rows:
+        place = "out" in tags.split()
+        pair = list(_objects.get(function, (None, None)))
+        pair[place] = pair[place] or (namespace, name, overload)
+        _objects[function] = tuple(pair)
+
+
 def owner_of(namespace: str) -> Registration | None:
     """The package that has registered a namespace by being imported; None for those of `define` and for free ones."""
     return next((r for r in _registrations.values() if r.namespace == namespace and r.is_package), None)

@@ -1,0 +1,27 @@
+"""Leaving dispatch for a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..torch_dispatch import DisableTorchDispatch
+
+__all__ = ["all_same_mode", "no_dispatch"]
+
+
+@contextmanager
+def no_dispatch() -> Iterator[None]:
+    """In this block neither dispatch modes nor `__torch_dispatch__` of subclasses are asked."""
+    with DisableTorchDispatch():
+        yield
+
+
+def all_same_mode(modes: Any) -> bool:
+    """Whether all of some modes are the same object.
+
+    Args:
+        modes: a sequence with at least one.
+    """
+    return all(mode is modes[0] for mode in modes)

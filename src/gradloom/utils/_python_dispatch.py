@@ -1,0 +1,190 @@
+"""Dispatch modes, and what code with wrapper subclasses asks; see Note [Torch dispatch]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _operators
+from ..dispatch import INTERCEPT, state
+from ..interception import PYTHON, register
+from ..torch_dispatch import answer
+
+__all__ = ["BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode", "is_traceable_wrapper_subclass",
+           "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing", "transform_subclass"]
+
+
+class TorchDispatchMode:
+    """Within a block `with mode:` every operator is answered by the mode's `__torch_dispatch__`, below autograd.
+
+    Modes nest; the innermost is asked first, and does not see what it calls itself, which the others do. What a mode
+    returns is the operator's result; `func(*args, **kwargs)` computes it as it would be without the mode.
+    """
+
+    supports_higher_order_operators = False
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        self._before: list[tuple[Any, int]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer an operator.
+
+        Args:
+            func: its object, such as gradloom.ops.aten.add.Tensor.
+            types: the classes among its arguments that answer operators themselves.
+            args, kwargs: its arguments.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
+
+    def __enter__(self) -> Any:
+        register(PYTHON, answer)
+        if "_before" not in self.__dict__:  # a subclass that does not call our __init__
+            self._before = []
+        self._before.append((state.dispatch_modes, state.flags & INTERCEPT))
+        state.dispatch_modes = (*state.dispatch_modes, self)
+        state.flags |= INTERCEPT
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        modes, flag = self._before.pop()
+        state.dispatch_modes = modes
+        if not flag and state.profiler is None and not state.batching:
+            state.flags &= ~INTERCEPT
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A mode to enter: `with Mode.push() as mode`."""
+        return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """False: gradloom has no modes of its own that others must not see."""
+        return False
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that changes nothing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """Whether the thread is within a dispatch mode.
+
+    Args:
+        include_infra_modes: has no effect.
+    """
+    return bool(state.dispatch_modes)
+
+
+def is_in_any_mode_without_ignore_compile_internals() -> bool:
+    """Whether the thread is within a dispatch mode."""
+    return bool(state.dispatch_modes)
+
+
+def _get_current_dispatch_mode() -> Any:
+    return state.dispatch_modes[-1] if state.dispatch_modes else None
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    return list(state.dispatch_modes)
+
+
+def _len_torch_dispatch_stack() -> int:
+    return len(state.dispatch_modes)
+
+
+@contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """Leave all dispatch modes for a block."""
+    modes, flags = state.dispatch_modes, state.flags & INTERCEPT
+    state.dispatch_modes = ()
+    if state.profiler is None and not state.batching:
+        state.flags &= ~INTERCEPT
+    try:
+        yield list(modes)
+    finally:
+        state.dispatch_modes = modes
+        state.flags |= flags
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Whether a tensor tells what it wraps: by `__tensor_flatten__` and `__tensor_unflatten__`.
+
+    Args:
+        t: anything.
+    """
+    return isinstance(t, _operators.Tensor) and type(t) is not _operators.Tensor and \
+        is_traceable_wrapper_subclass_type(type(t))
+
+
+def is_traceable_wrapper_subclass_type(t: type) -> bool:
+    """The same of a class.
+
+    Args:
+        t: a class.
+    """
+    return issubclass(t, _operators.Tensor) and t is not _operators.Tensor and all(
+        hasattr(t, name) for name in ("__tensor_flatten__", "__tensor_unflatten__"))
+
+
+def transform_subclass(t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None,
+                       outer_stride: Any = None) -> Any:
+    """A wrapper made anew around what a function makes of the tensors inside.
+
+    Args:
+        t: a tensor with `__tensor_flatten__` and `__tensor_unflatten__`.
+        callback: takes the name of an attribute and the tensor there.
+        outer_size, outer_stride: shape and strides of the new one; those of `t` by default.
+
+    Raises:
+        RuntimeError: if the new one has another shape.
+    """
+    outer_size = t.size() if outer_size is None else outer_size
+    outer_stride = t.stride() if outer_stride is None else outer_stride
+    names, context = t.__tensor_flatten__()
+    inner = {name: callback(name, getattr(t, name)) for name in names}
+    found = type(t).__tensor_unflatten__(inner, context, outer_size, outer_stride)
+    if tuple(found.shape) != tuple(outer_size):
+        raise RuntimeError(f"{type(t).__name__}.__tensor_unflatten__ made a tensor of shape {list(found.shape)}, where "
+                           f"{list(outer_size)} is due")
+    return found
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What `__torch_dispatch__` of a wrapper subclass returns, so that it aliases what the schema says.
+
+    An operator that writes to an argument returns that argument, not a new wrapper around what it wraps.
+
+    Args:
+        func: the operator's object. args, kwargs: its arguments.
+        out: what it gave.
+
+    Returns:
+        `out`, with arguments in the places of results that are those.
+
+    Raises:
+        AssertionError: if func is no operator object.
+    """
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        raise AssertionError(f"expected an OpOverload, got {type(func)}")
+    given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs or {})
+    written: dict[str, Any] = {}
+    for argument in schema.arguments:
+        if argument.is_write and argument.name in given:
+            written.update(dict.fromkeys(argument.alias_info.before_set, given[argument.name]))
+
+    def corrected(expected: Any, value: Any) -> Any:
+        if not expected.is_write:
+            return value
+        return next((written[name] for name in expected.alias_info.before_set if name in written), value)
+    if len(schema.returns) == 1:
+        return corrected(schema.returns[0], out)
+    if isinstance(out, (tuple, list)):
+        return type(out)([corrected(r, v) for r, v in zip(schema.returns, out, strict=True)]) \
+            if type(out) in (tuple, list) else out
+    return out
+
