@@ -67,7 +67,7 @@ class below:
         self.before, self.flag = state.batching, state.flags & INTERCEPT
         number = self.level.number
         state.batching = tuple([outer for outer in self.before if outer.number < number])
-        if not state.batching and not state.modes and state.profiler is None:
+        if not state.batching and not state.dispatch_modes and state.profiler is None:
             state.flags &= ~INTERCEPT
 
     def __exit__(self, *_: object) -> None:
