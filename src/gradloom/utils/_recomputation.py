@@ -30,6 +30,8 @@ from ..tensor import Tensor
 class CheckpointError(RuntimeError):
     """A part did not save the same tensors when it was run again."""
 
+    __module__ = "gradloom.utils.checkpoint"
+
 
 class Settings:
     """What the `with` blocks of the checkpoint module set."""
@@ -89,6 +91,8 @@ class GraphExecGroup:
 
     They must not need the same of its tensors: each is given once.
     """
+
+    __module__ = "gradloom.utils.checkpoint"
 
     def __enter__(self) -> Self:
         outer = self._get_current_group()

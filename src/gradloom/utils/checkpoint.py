@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import autograd
 from ..autograd.function import Function
@@ -16,9 +16,22 @@ from ..dispatch import state
 from ..tensor import Tensor
 from ._recomputation import CheckpointError, Conditions, GraphExecGroup, Part, Settings
 
-__all__ = ["CheckpointError", "CheckpointFunction", "DefaultDeviceType", "GraphExecGroup", "check_backward_validity",
-           "checkpoint", "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
-           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
+if TYPE_CHECKING:
+    from ._selective_checkpoint import (
+        SAC_IGNORED_OPS,
+        CheckpointPolicy,
+        SelectiveCheckpointContext,
+        create_selective_checkpoint_contexts,
+    )
+
+__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
+           "SAC_IGNORED_OPS", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
+           "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states",
+           "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
+# What stands on dispatch modes, which are imported when they are asked for.
+_SELECTIVE = frozenset(("CheckpointPolicy", "SAC_IGNORED_OPS", "SelectiveCheckpointContext",
+                        "_CachedTorchDispatchMode", "_CachingTorchDispatchMode", "_policy_from_bool",
+                        "create_selective_checkpoint_contexts"))
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -233,3 +246,11 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
         input = checkpoint(runner(steps[start:start + size]), input, use_reentrant=use_reentrant,
                            preserve_rng_state=preserve)
     return runner(steps[size * (segments - 1):])(input)
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name in _SELECTIVE:
+            from . import _selective_checkpoint
+            return getattr(_selective_checkpoint, name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
