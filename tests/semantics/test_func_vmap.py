@@ -209,3 +209,15 @@ def test_random_operators_in_jacfwd_do_as_it_is_told(torch, func, x):
 def test_writing_to_an_argument_is_refused_for_examples_too(torch, func, x):
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad is being used in an in-place operation"):
         func.vmap(func.grad(lambda a: a.mul_(2).sum()))(x)
+
+
+def test_tensors_within_transforms_can_be_looked_at(torch, func, x):
+    seen = []
+
+    def look(a):
+        seen.append(func.debug_unwrap(a))
+        return a.sum()
+
+    func.vmap(func.grad(look))(x)
+    func.grad(look)(x)
+    assert all(torch.equal(found, x) and not found.requires_grad for found in seen) and len(seen) == 2

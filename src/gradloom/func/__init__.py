@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ._arguments import debug_unwrap
 from ._forward import jvp, linearize
 from ._jacobians import hessian, jacfwd, jacrev
 from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from ._rearrange import rearrange
 from ._reverse import grad, grad_and_value, vjp
 from .vmap import vmap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-           "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
+__all__ = ["debug_unwrap", "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]

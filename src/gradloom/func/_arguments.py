@@ -95,6 +95,26 @@ def output_tensors(output: Any, call: str) -> tuple[list[Tensor], TreeSpec]:
     return leaves, spec
 
 
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """What is below the tensor that a transformed function sees, to look at while debugging.
+
+    Args:
+        tensor: within vmap, a tensor that stands for one example. Other transforms wrap nothing: their tensors are
+            returned without history, as the values that they are.
+        recurse: go down through all vmaps; False takes off the innermost.
+
+    Returns:
+        A Tensor with the examples of each vmap that was taken off as first dimensions. It has no history, so that
+        nothing can be differentiated wrongly with it.
+    """
+    found: Tensor = tensor
+    while (physical := getattr(found, "_physical", None)) is not None:
+        found = physical
+        if not recurse:
+            break
+    return found.detach()
+
+
 def refuse_other_than_tensors(aux: Any) -> None:
     """Raise about an `aux` that holds anything else than tensors.
 

@@ -54,7 +54,6 @@ class Level:
     def __init__(self) -> None:
         self.before = state.flags & _MODES
         self.records_outside = not self.before & GRAD_OFF
-        self.views: set[int] = set()  # ids of the nodes of inputs that are views
         self.running = False
 
     def __enter__(self) -> Level:
@@ -79,7 +78,6 @@ class Level:
         if self.records_outside and argument.requires_grad:
             found = ops.view_as(argument, argument)
             bottom(found)._view.creation = TRANSFORM_INPUT
-            self.views.add(id(gradient_edge(found)[0]))
         else:
             found = self.owned(self._leaf(argument))
         return found
@@ -105,7 +103,7 @@ class Level:
         seen = set(stack)
         while stack:
             node = stack.pop()
-            if node is None or id(node) in self.views:
+            if node is None:
                 return True  # without a node: a view of a tensor that requires grad, which leads nowhere
             if node.__class__ is AccumulateGrad and self._is_foreign(node.variable):
                 return True
