@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
@@ -70,9 +71,9 @@ def compare(op):
     return count, wrong
 
 
-def samples_of(op, dtype):
+def samples_of(op, dtype, requires_grad=False):
     try:
-        return list(draw(op, SAMPLES, op.sample_inputs_func, op, "cpu", dtype, False))
+        return list(draw(op, SAMPLES, op.sample_inputs_func, op, "cpu", dtype, requires_grad))
     except Exception:  # a sampler that needs a package that is not here
         return []
 
@@ -90,6 +91,50 @@ def dtypes(case, region):
 
 def dtypes_in(value, library):
     return [dtype_name(leaf.dtype) for leaf in leaves(value) if isinstance(leaf, library.Tensor)]
+
+
+RULES = {f.schema.name.name for f in load(ROOT / "native_functions.yaml") if f.autocast}
+CAST = [op for op in op_db if op.name.rpartition(".")[2] in RULES and op.full_name not in OTHERWISE
+        and op.supports_autograd]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", CAST, ids=lambda op: op.full_name)
+def test_gradients_through_casts_are_those_of_pytorch(op):
+    try:
+        function = callable_for(op.op, CANDIDATE, op.name)
+    except Absent:
+        pytest.skip("gradloom has no such operator yet")
+    count = 0
+    with quiet():
+        for index, sample in enumerate(samples_of(op, torch.float32, True)):
+            try:
+                case = make_case(op, function, CANDIDATE, "float32", f"sample {index}", sample)
+                expected = gradients(case, case.reference)
+            except (Reject, Unconvertible):
+                continue
+            actual = gradients(case, CANDIDATE)
+            assert len(actual) == len(expected)
+            for a, e in zip(actual, expected, strict=True):
+                assert (a is None) == (e is None), index
+                if e is not None:
+                    assert dtype_name(a.dtype) == dtype_name(e.dtype) == "float32"
+                    scale = float(e.abs().max()) if e.numel() else 0.0
+                    assert np.allclose(a.numpy(), e.numpy(), rtol=0.05, atol=0.02 * scale + 1e-6), (index, a, e)
+            count += 1
+    assert count
+
+
+def gradients(case, library):
+    """Of the sum of the results within a region, for the sample's inputs."""
+    values = case.values(library)
+    inputs = [t for t in leaves(values) if isinstance(t, library.Tensor) and t.requires_grad]
+    with library.module.autocast("cpu"):
+        found = case.call(library, values) if library is CANDIDATE else case.sure(lambda: case.call(library, values))
+    results = [t.abs() if t.is_complex() else t for t in leaves(found)
+               if isinstance(t, library.Tensor) and t.requires_grad]
+    total = sum(t.float().sum() for t in results)
+    return list(library.module.autograd.grad(total, inputs, allow_unused=True))
 
 
 @pytest.mark.parametrize("family", ["matmul", "loss", "conv"])

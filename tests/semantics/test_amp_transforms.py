@@ -1,5 +1,7 @@
 """Transforms within autocast: what they map and differentiate is cast."""
 
+from importlib import import_module
+
 import pytest
 
 
@@ -69,3 +71,34 @@ def test_a_profile_shows_the_casts_within_the_call(torch):
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
     names = [event.name for event in profile.events()]
     assert "aten::mm" in names and names.count("aten::_to_copy") == 2
+
+
+def test_dispatch_modes_see_the_casts_and_then_the_operator(torch):
+    seen = []
+
+    class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((str(func), [a.dtype for a in args if isinstance(a, torch.Tensor)],
+                         torch.is_autocast_enabled("cpu")))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu"), Watch():
+        found = x @ x
+    assert found.dtype is torch.bfloat16
+    cast = ("aten._to_copy.default", [torch.float32], False)
+    assert seen == [cast, cast, ("aten.mm.default", [torch.bfloat16, torch.bfloat16], False)]
+
+
+def test_an_operator_that_is_not_cast_is_seen_within_the_region(torch):
+    seen = []
+
+    class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((str(func), torch.is_autocast_enabled("cpu")))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu"), Watch():
+        x.exp()
+    assert seen == [("aten.exp.default", True)]
