@@ -53,6 +53,7 @@ class ThreadState(threading.local):
     unrecorded = 0               # how many blocks in which nothing is recorded were entered
     profiler: Any = None         # the Recorder of a profile that is being taken; see Note [Profiling]
     forward_grad = True          # whether a dual level makes tangents; see _C._set_fwd_grad_enabled
+    grad_layout = True           # see autograd.grad_mode.enforce_grad_layout_policy
     view_replay = False          # see _C._set_view_replay_enabled
     batching: tuple = ()         # levels of the vmaps that are running, outermost first
 

@@ -7,24 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import views
+from ..autograd.inner_names import _get_sequence_nr as _get_sequence_nr
+from ..autograd.inner_names import _pop_saved_tensors_default_hooks as _pop_saved_tensors_default_hooks
+from ..autograd.inner_names import _push_saved_tensors_default_hooks as _push_saved_tensors_default_hooks
 from ..autograd.node import InputMetadata as _InputMetadata
-from ..autograd.saved_tensor_hooks import saved_tensors_hooks
 from ..autograd.saved_variable import SavedTensor as SavedTensor
-from ..dispatch import SAVED_HOOKS, state
+from ..dispatch import state
+from ..profiler import DeviceType as DeviceType
+from ..profiler import ProfilerActivity, supported_activities
+from ..profiler import kineto_available as kineto_available
 
 if TYPE_CHECKING:
-    from ..profiler.events import DeviceType as DeviceType
-    from ..profiler.session import ProfilerActivity
     from ..tensor import Tensor
-else:
-    def __getattr__(name):
-        if name == "DeviceType":
-            from ..profiler.events import DeviceType
-            return DeviceType
-        if name == "kineto_available":
-            from ..profiler import kineto_available
-            return kineto_available
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 __all__ = ["CreationMeta", "DeviceType", "SavedTensor", "_InputMetadata"]
 
@@ -107,41 +101,10 @@ def _get_data_attr(tensor: Tensor) -> Tensor:
     return tensor.data
 
 
-def _get_sequence_nr() -> int:
-    """The sequence number that the next node will get."""
-    from ..profiler.recorder import next_sequence_nr
-    return next_sequence_nr()
-
-
 def _get_current_graph_task_keep_graph() -> bool:
     """Whether the backward pass that this thread is running keeps the graph; True outside of one."""
     task = state.graph_task
     return True if task is None else task.keep_graph
-
-
-def _push_saved_tensors_default_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-    """Let tensors that are saved from now on go through hooks.
-
-    Args:
-        pack_hook, unpack_hook: as for saved_tensors_hooks.
-
-    Raises:
-        RuntimeError: if hooks are disabled.
-    """
-    saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
-
-
-def _pop_saved_tensors_default_hooks() -> None:
-    """Take away the hooks that were pushed last.
-
-    Raises:
-        RuntimeError: if there are none.
-    """
-    if not state.saved_tensor_hooks:
-        raise RuntimeError("_pop_saved_tensors_default_hooks(): no hooks are there; each pop belongs to a push")
-    state.saved_tensor_hooks = state.saved_tensor_hooks[:-1]
-    if not state.saved_tensor_hooks:
-        state.flags &= ~SAVED_HOOKS
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool = False) -> tuple[Callable, Callable] | None:
@@ -196,7 +159,6 @@ def _profiler_type() -> Any:
 
 def _supported_activities() -> set[ProfilerActivity]:
     """What profilers can look at."""
-    from ..profiler import supported_activities
     return supported_activities()
 
 

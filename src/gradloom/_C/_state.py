@@ -69,6 +69,20 @@ def _set_view_replay_enabled(enabled: bool) -> None:
     state.view_replay = _checked(enabled, "set_view_replay_enabled")
 
 
+def _is_grad_layout_enforcement_enabled() -> bool:
+    """Whether a leaf's first gradient is copied if it is laid out in another way than the leaf."""
+    return state.grad_layout
+
+
+def _set_grad_layout_enforcement_enabled(enabled: bool) -> None:
+    """See autograd.grad_mode.enforce_grad_layout_policy.
+
+    Args:
+        enabled: whether it is copied.
+    """
+    state.grad_layout = _checked(enabled, "_set_grad_layout_enforcement_enabled")
+
+
 def _checked(enabled: Any, function: str) -> bool:
     if not isinstance(enabled, bool):
         raise TypeError(f"{function}(): argument 'enabled' (position 1) must be bool, not {type(enabled).__name__}")

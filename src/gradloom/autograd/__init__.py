@@ -16,8 +16,15 @@ __all__ = ["Function", "Node", "Variable", "backward", "detect_anomaly", "enable
            "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "increment_version", "inference_mode", "no_grad",
            "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]
 
-_LAZY = {"Function": "function", "Variable": "variable", "is_multithreading_enabled": "grad_mode",
-         "set_multithreading_enabled": "grad_mode"}
+_LAZY = {"Function": "function", "NestedIOFunction": "function", "Variable": "variable",
+         **dict.fromkeys(("is_multithreading_enabled", "set_multithreading_enabled"), "grad_mode"),
+         **dict.fromkeys(("_force_original_view_tracking", "_unsafe_preserve_version_counter",
+                          "enforce_grad_layout_policy", "is_view_replay_enabled"), "rare_modes"),
+         **dict.fromkeys(("DeviceType", "ProfilerActivity", "SavedTensor", "_calculate_shape", "_get_sequence_nr",
+                          "_is_checkpoint_valid", "_make_grads", "_pop_saved_tensors_default_hooks",
+                          "_push_saved_tensors_default_hooks", "kineto_available", "_tensor_or_tensors_to_tuple"),
+                         "inner_names"),
+         "_engine_run_backward": "graph"}
 _MODULES = {"forward_ad", "functional", "graph", "function", "profiler", "profiler_util", "anomaly_mode", "grad_mode",
             "variable"}
 

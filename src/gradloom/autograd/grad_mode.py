@@ -12,11 +12,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from ..dispatch import GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+
+if TYPE_CHECKING:
+    from .rare_modes import (
+        _enter_inference_mode as _enter_inference_mode,
+    )
+    from .rare_modes import (
+        _exit_inference_mode as _exit_inference_mode,
+    )
+    from .rare_modes import (
+        _force_original_view_tracking as _force_original_view_tracking,
+    )
+    from .rare_modes import (
+        _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
+    )
+    from .rare_modes import (
+        enforce_grad_layout_policy as enforce_grad_layout_policy,
+    )
+else:
+    def __getattr__(name):
+        if name in ("_DecoratorContextManager", "_NoParamDecoratorContextManager"):
+            from ..utils import _contextlib as found
+        elif name.startswith("__"):
+            found = None
+        else:
+            from . import rare_modes as found
+        if name not in getattr(found, "__dict__", ()):
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return getattr(found, name)
 
 _GRAD = GRAD_OFF | GRAD_ASKED
 _ALL = _GRAD | INFERENCE

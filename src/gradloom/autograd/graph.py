@@ -39,6 +39,14 @@ class GradientEdge(NamedTuple):
     ownership_token: object = None
 
 
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name in ("_get_grad_fn_or_grad_acc", "_register_logging_hooks_on_whole_graph"):
+            from . import inner_names
+            return getattr(inner_names, name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 def _engine_run_backward(tensors, *args, **kwargs):
     return Variable._execution_engine.run_backward(tensors, *args, **kwargs)
 

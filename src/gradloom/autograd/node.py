@@ -338,7 +338,7 @@ def _own(grad, variable):
     alone = (of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and of_base <= _ALONE[2]
              and grad.__class__ is _operators.Tensor and grad._edge is NO_EDGE and grad._view is None
              and (base is None or (base.__class__ is np.ndarray and base.size == array.size)))
-    if alone and array.strides == variable._array.strides and array.flags.writeable:
+    if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
     out = _laid_out_as(variable, array)
     out[...] = array

@@ -1,0 +1,45 @@
+"""gradloom.utils._contextlib: context managers that decorate functions, for classes of one's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.grad_mode import _Decorates
+
+# Decorating a function, a generator function or a class; a subclass whose constructor takes arguments defines clone().
+_DecoratorContextManager = _Decorates
+
+
+class _NoParamDecoratorContextManager(_DecoratorContextManager):
+    """The same for a context manager without arguments: `@manager` decorates as `@manager()` does."""
+
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        self = object.__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+
+def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that runs in a context.
+
+    Args:
+        ctx: a context manager that can be entered again, or a function that makes one for each call.
+        func: the function.
+
+    Raises:
+        AssertionError: if `ctx` is neither one nor the other, or both.
+    """
+    is_context = hasattr(ctx, "__enter__")
+    if is_context == callable(ctx) and not isinstance(ctx, _DecoratorContextManager):
+        raise AssertionError(f"Passed in {ctx} is both callable and also a valid context manager (has __enter__), "
+                             "making it ambiguous which interface to use. If you intended to pass a context manager "
+                             "factory, pass lambda: ctx() instead; if you intended the context manager, wrap it in a "
+                             "lambda." if is_context else
+                             f"expected a context manager, or a function that makes one, but got {ctx!r}")
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with ctx if is_context else ctx():
+            return func(*args, **kwargs)
+    return call
