@@ -115,6 +115,19 @@ def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: A
     return Call(wrapper, args, out, composite).below(-1)
 
 
+def attend(thread: dict[str, Any] | None = None) -> None:
+    """Set the bit INTERCEPT as long as somebody wants to see the calls of a thread: call it when one comes or goes.
+
+    Args:
+        thread: the state of the thread, as a dictionary; the running one by default.
+    """
+    if thread is None:
+        thread = state.__dict__
+    wanted = thread.get("profiler") is not None or thread.get("dispatch_modes") or thread.get("batching")
+    flags = thread.get("flags", state.__class__.flags)
+    thread["flags"] = flags | INTERCEPT if wanted else flags & ~INTERCEPT
+
+
 def has_operand(tensor: Any) -> bool:
     """Whether kernels may read the tensor's array."""
     return hasattr(tensor, "_operand")

@@ -188,16 +188,15 @@ def _get_overloaded_args(relevant_args: Iterable[Any]) -> list[Any]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within a `__torch_dispatch__`: let the modes and classes that are off while it runs answer again."""
-    modes, level = state.modes, state.function_overrides
-    outer = getattr(state, "modes_outside_handler", None)
+    """Within a `__torch_dispatch__`: let the classes that are off while it runs answer functions again. The mode that
+    is asked stays off, as in PyTorch."""
+    level = state.function_overrides
     state.function_overrides = ALL_ANSWER
-    if outer is not None:
-        state.modes = outer
     try:
         yield
     finally:
-        state.modes, state.function_overrides = modes, level
+        state.function_overrides = level
+
 
 
 # --- which functions there are ----------------------------------------------------------------------------------------

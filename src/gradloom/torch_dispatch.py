@@ -22,8 +22,8 @@ from typing import Any
 
 from . import _operators
 from .autograd.node import NO_EDGE
-from .dispatch import FORWARD_AD, GRAD_OFF, INTERCEPT, state
-from .interception import PYTHON, Call, Metadata, recording, register, shallow_copy
+from .dispatch import FORWARD_AD, GRAD_OFF, state
+from .interception import PYTHON, Call, Metadata, attend, recording, register, shallow_copy
 
 
 def adopt(cls: Any) -> None:
@@ -201,15 +201,14 @@ def _ask(op: Any, overriding: list[Any], args: tuple[Any, ...], kwargs: dict[str
     if modes:
         mode = modes[-1]
         asked.append(f"  - mode object {mode!r}")
-        before = state.flags
         state.dispatch_modes = modes[:-1]
-        if len(modes) == 1 and state.profiler is None and not state.batching:
-            state.flags = before & ~INTERCEPT
+        attend()
         try:
             rule = _rule(rules, type(mode))
             found = handler_of(mode)(op, types, args, kwargs) if rule is None else rule(mode, op, types, args, kwargs)
         finally:
-            state.dispatch_modes, state.flags = modes, before
+            state.dispatch_modes = modes
+            attend()
         if found is not NotImplemented:
             return found
     for tensor in overriding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from ..dispatch import INTERCEPT, state
+from ..dispatch import state
+from ..interception import attend
 
 _number = count(1).__next__
 
@@ -37,39 +38,37 @@ class running:
     """A `with` block in which a level is the innermost. Operators without batched arguments are intercepted, too: those
     that make random numbers are the level's affair."""
 
-    __slots__ = ("level", "before", "flag")
+    __slots__ = ("level", "before")
 
     def __init__(self, level: Level) -> None:
         self.level = level
 
     def __enter__(self) -> Level:
-        self.before, self.flag = state.batching, state.flags & INTERCEPT
+        self.before = state.batching
         state.batching = (*self.before, self.level)
-        state.flags |= INTERCEPT
+        attend()
         return self.level
 
     def __exit__(self, *_: object) -> None:
         self.level.alive = False
         state.batching = self.before
-        if not self.flag and state.profiler is None:  # one may have been started meanwhile
-            state.flags &= ~INTERCEPT
+        attend()
 
 
 class below:
     """A `with` block in which only the vmaps around a level run, as for what a rule of that level calls."""
 
-    __slots__ = ("level", "before", "flag")
+    __slots__ = ("level", "before")
 
     def __init__(self, level: Level) -> None:
         self.level = level
 
     def __enter__(self) -> None:
-        self.before, self.flag = state.batching, state.flags & INTERCEPT
+        self.before = state.batching
         number = self.level.number
         state.batching = tuple([outer for outer in self.before if outer.number < number])
-        if not state.batching and not state.dispatch_modes and state.profiler is None:
-            state.flags &= ~INTERCEPT
+        attend()
 
     def __exit__(self, *_: object) -> None:
         state.batching = self.before
-        state.flags |= self.flag
+        attend()

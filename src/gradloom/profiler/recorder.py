@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .. import interception
 from ..autograd import node as nodes
 from ..autograd.hooks import validated
-from ..dispatch import GRAD_OFF, INTERCEPT, state
+from ..dispatch import GRAD_OFF, state
 from .arguments import Arguments, operator_name
 from .events import BACKWARD_FUNCTION, FUNCTION, USER_SCOPE
 
@@ -83,7 +83,7 @@ class Recorder:
         self._thread = state.__dict__
         self.outer = state.profiler
         state.profiler = self
-        state.flags |= INTERCEPT
+        interception.attend()
 
     def detach(self) -> None:
         """Record no more. It may be another thread that says so, and others may have begun to record meanwhile."""
@@ -93,8 +93,7 @@ class Recorder:
         self._thread = None
         if thread.get("profiler") is self:
             thread["profiler"] = self.outer
-            if self.outer is None and not thread.get("modes") and not thread.get("batching"):
-                thread["flags"] = thread.get("flags", 0) & ~INTERCEPT
+            interception.attend(thread)
             return
         inner = thread.get("profiler")
         while inner is not None and inner.outer is not self:

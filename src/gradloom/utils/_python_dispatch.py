@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _operators
-from ..dispatch import INTERCEPT, state
-from ..interception import PYTHON, register
+from ..dispatch import state
+from ..interception import PYTHON, attend, register
 from ..torch_dispatch import answer
 
 __all__ = ["BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode", "is_traceable_wrapper_subclass",
@@ -41,16 +41,14 @@ class TorchDispatchMode:
         register(PYTHON, answer)
         if "_before" not in self.__dict__:  # a subclass that does not call our __init__
             self._before = []
-        self._before.append((state.dispatch_modes, state.flags & INTERCEPT))
+        self._before.append(state.dispatch_modes)
         state.dispatch_modes = (*state.dispatch_modes, self)
-        state.flags |= INTERCEPT
+        attend()
         return self
 
     def __exit__(self, *_: object) -> None:
-        modes, flag = self._before.pop()
-        state.dispatch_modes = modes
-        if not flag and state.profiler is None and not state.batching:
-            state.flags &= ~INTERCEPT
+        state.dispatch_modes = self._before.pop()
+        attend()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -99,15 +97,14 @@ def _len_torch_dispatch_stack() -> int:
 @contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
     """Leave all dispatch modes for a block."""
-    modes, flags = state.dispatch_modes, state.flags & INTERCEPT
+    modes = state.dispatch_modes
     state.dispatch_modes = ()
-    if state.profiler is None and not state.batching:
-        state.flags &= ~INTERCEPT
+    attend()
     try:
         yield list(modes)
     finally:
         state.dispatch_modes = modes
-        state.flags |= flags
+        attend()
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
