@@ -21,6 +21,20 @@ def Logging(torch):
     return Logging
 
 
+@pytest.fixture
+def nobody(gradloom):
+    """No class answers functions: those of other tests, which may still exist, are forgotten for this one."""
+    from gradloom.torch_function import asking
+
+    others = dict(asking._classes)
+    asking._classes.clear()
+    asking._settle()
+    yield
+    asking._classes.update(others)
+    if others:
+        asking._install()
+
+
 # --- what is seen -------------------------------------------------------------------------------------------------
 
 
@@ -328,11 +342,9 @@ def test_the_base_mode_changes_nothing(torch):
 # --- what is left -------------------------------------------------------------------------------------------------
 
 
-def test_functions_are_what_they_were_when_the_last_mode_is_left(gradloom):
-    import gc
+def test_functions_are_what_they_were_when_the_last_mode_is_left(gradloom, nobody):
     import inspect
 
-    gc.collect()  # classes of other tests, which keep functions asking
     torch = gradloom
     functions = torch.mul, torch.std, torch.norm, torch.Tensor.size, torch.Tensor.__add__, torch.Tensor.shape.fget
     before = [(f.__code__, inspect.signature(f)) for f in functions]
@@ -345,10 +357,9 @@ def test_functions_are_what_they_were_when_the_last_mode_is_left(gradloom):
     assert [(f.__code__, inspect.signature(f)) for f in functions] == before
 
 
-def test_functions_ask_as_long_as_a_class_exists_that_answers(gradloom):
+def test_functions_ask_as_long_as_a_class_exists_that_answers(gradloom, nobody):
     import gc
 
-    gc.collect()
     code = gradloom.mul.__code__
 
     class Answers(gradloom.Tensor):
@@ -360,10 +371,7 @@ def test_functions_ask_as_long_as_a_class_exists_that_answers(gradloom):
     assert gradloom.mul.__code__ is code
 
 
-def test_a_class_with_a_disabled_torch_function_changes_nothing(gradloom):
-    import gc
-
-    gc.collect()
+def test_a_class_with_a_disabled_torch_function_changes_nothing(gradloom, nobody):
     code = gradloom.mul.__code__
 
     class Disabled(gradloom.Tensor):
