@@ -163,9 +163,11 @@ _HISTORY = ("_view", "_accumulator", "_grad", "_tangent", "_post_accumulate_grad
 
 def shallow_copy(tensor: Any) -> Any:
     """A tensor of the same class that stands for the same values, without history; it shares what the other holds."""
+    from .autograd.node import NO_EDGE
+
     out = object.__new__(tensor.__class__)
     out.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _HISTORY})
-    out._array, out._edge, out._vc = tensor._array, (None, 0), tensor._vc
+    out._array, out._edge, out._vc = tensor._array, NO_EDGE, tensor._vc
     return out
 
 

@@ -106,3 +106,35 @@ def test_reverse_mode_goes_through_tangents_of_which_a_part_is_missing(torch):
         grads = torch.autograd.grad(tangent, [x, y])
     assert tangent.item() == pytest.approx(3 * expected)
     assert [g.item() for g in grads] == pytest.approx([9 * expected, 7 * expected])
+
+
+def test_a_tangent_depends_on_the_values_that_missing_tangents_met(torch):
+    fw = torch.autograd.forward_ad
+    x = torch.tensor([2.0], requires_grad=True)
+    with fw.dual_level():
+        tangent = fw.unpack_dual(fw.make_dual(x, torch.ones(1)) * torch.tensor([3.0])).tangent
+        assert tangent.tolist() == [3.0] and tangent.requires_grad
+        assert torch.autograd.grad(tangent, x)[0].clone().tolist() == [0.0]
+        plain = fw.unpack_dual(fw.make_dual(x.detach(), torch.ones(1)) * torch.tensor([3.0])).tangent
+        assert not plain.requires_grad
+
+
+def test_inference_mode_makes_no_tangents(torch):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(2), torch.ones(2))
+        with torch.inference_mode():
+            assert fw.unpack_dual(dual * 2).tangent is None
+            with torch.inference_mode(False):
+                assert fw.unpack_dual(dual * 2).tangent is not None
+        assert fw.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]
+
+
+def test_the_primal_that_is_handed_out_has_a_node_of_its_own(torch):
+    fw = torch.autograd.forward_ad
+    x = torch.ones(2, requires_grad=True)
+    with fw.dual_level():
+        primal = fw.unpack_dual(fw.make_dual(x, torch.ones(2)) * 3).primal
+        assert primal.grad_fn.name() in ("Identity", "torch::autograd::Identity")
+        primal.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

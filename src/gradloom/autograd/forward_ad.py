@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import FORWARD_AD, each_thread, state
+from .node import Node
 from .saved_variable import saved_outputs
 from .views import PrimalView
 
@@ -25,6 +26,7 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
     """The pair (primal, tangent) that `unpack_dual` returns."""
 
     __slots__ = ()
+    _fields = ("primal", "tangent")
 
     @property
     def primal(self) -> Tensor:
@@ -141,7 +143,28 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     tangent = tangent_of(tensor)
     if tangent is None:
         return UnpackedDualTensor((tensor, None))
-    return UnpackedDualTensor((_primal_view(tensor), tangent))
+    primal = _primal_view(tensor)
+    _name_identity(primal)
+    return UnpackedDualTensor((primal, tangent))
+
+
+class Identity(Node):
+    """The node of a primal that `unpack_dual` gave out."""
+
+    __slots__ = ()
+
+    def apply(self, grads, edges):
+        return tuple(grads)
+
+
+def _name_identity(primal) -> None:
+    """Let the node of a primal's view be an Identity, as in PyTorch."""
+    view = primal._view
+    if view is not None and view.edge[0] is not None:
+        made, node = view.edge[0], object.__new__(Identity)
+        node.next_edges, node.sequence_nr = made.next_edges, made.sequence_nr
+        node.input_metadata, node.hooks = made.input_metadata, made.hooks
+        view.edge = (node, 0)
 
 
 def _check_level(level) -> None:

@@ -89,6 +89,9 @@ class BackwardCFunction(FunctionCtx, Node):
     def name(self):
         return type(self).__name__
 
+    def __repr__(self):
+        return f"<{__name__}.{type(self).__name__} object at {id(self):#x}>"
+
     @property
     def saved_tensors(self):
         if self._released:

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from ..dispatch import GRAD_ASKED, GRAD_OFF, INFERENCE, state
+from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
 
@@ -210,15 +210,21 @@ class inference_mode(_Decorates):
 
     def __enter__(self) -> None:
         flags = state.flags
-        self._before = flags & _ALL
-        state.flags = flags & ~_ALL | (GRAD_OFF | INFERENCE if self.mode else 0)
+        self._before = flags & (_ALL | FORWARD_AD)
+        state.flags = flags & ~(_ALL | FORWARD_AD) | (GRAD_OFF | INFERENCE if self.mode else _forward_mode())
         state.unrecorded += self.mode
 
     def __exit__(self, *exc: object) -> None:
-        state.flags = state.flags & ~_ALL | self._before
+        state.flags = state.flags & ~(_ALL | FORWARD_AD) | self._before
 
     def clone(self) -> Self:
         return type(self)(self.mode)
+
+
+def _forward_mode() -> int:
+    """The bit that lets operators make tangents, if a forward-mode level is open."""
+    from .forward_ad import is_level_open
+    return FORWARD_AD if is_level_open() else 0
 
 
 def is_grad_enabled() -> bool:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _operators, interception
-from ..dispatch import disabled_torch_function
+from ..dispatch import GRAD_OFF, disabled_torch_function, state
 from ..tensor import Tensor
-from .node import NO_EDGE
+from .edge import NO_EDGE, gradient_edge
 
 _MANY = 4096    # elements from which on zeros are one number read again and again
 
@@ -65,23 +65,36 @@ def _answer(call):
     if not any(t.__class__ is ZeroTensor for t in call.tensors()):
         return NotImplemented
     rule = _RULES.get(call.wrapper.__name__) if call.out is None else None
-    if rule is not None:
-        zero = [a.__class__ is ZeroTensor for a in args[:2]]
-        found = rule(zero, *args)
-        if found is not None:
+    found = None if rule is None else _by_rule(rule, args)
+    if found is not None:
+        if state.flags & GRAD_OFF or not any(t.requires_grad for t in call.tensors()):
             return found
+        return interception.recording(call.wrapper)(lambda *_: found, *[_plain(a) for a in args])
     if args and args[0].__class__ is ZeroTensor and call.wrapper.__name__.endswith("_"):
         raise RuntimeError("ZeroTensors are immutable. Please use the materialized zero tensor obtained using .clone() "
                            "if you want a mutable tensor.")
     out = call.with_args(tuple([_plain(a) for a in args]), call.out).run()
     if out.__class__ is Tensor and out._view is not None and args[0].__class__ is ZeroTensor:
-        return zero_tensor(out._array.shape, out._array.dtype)  # a view of nothing
+        view = zero_tensor(out._array.shape, out._array.dtype)  # a view of nothing
+        view._edge = gradient_edge(out)
+        return view
     return out
+
+
+def _by_rule(rule, args):
+    flags = state.flags
+    state.flags = flags | GRAD_OFF
+    try:
+        return rule([a.__class__ is ZeroTensor for a in args[:2]], *args)
+    finally:
+        state.flags = flags
 
 
 def _plain(value):
     if value.__class__ is ZeroTensor:
-        return dense(value)
+        out = dense(value)
+        out._edge = value._edge
+        return out
     if value.__class__ in (tuple, list):
         return tuple([_plain(v) for v in value])
     return value

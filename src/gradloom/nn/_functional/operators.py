@@ -4,8 +4,9 @@ from gradloom import _operators
 
 
 def __getattr__(name):
-    # Found once per name: the result becomes an attribute of this module.
-    if name.startswith("__"):
+    # Found once per name: the result becomes an attribute of this module. Whoever looks through all modules, as pickle
+    # does for a lambda, asks for other names, too.
+    if name.startswith("__") or not name.isidentifier():
         raise AttributeError(name)
     try:
         found = globals()[name] = getattr(_operators, name)
