@@ -90,15 +90,15 @@ def test_dispatch_modes_see_the_casts_and_then_the_operator(torch):
     assert seen == [cast, cast, ("aten.mm.default", [torch.bfloat16, torch.bfloat16], False)]
 
 
-def test_an_operator_that_is_not_cast_is_seen_within_the_region(torch):
+def test_what_a_dispatch_mode_calls_is_outside_of_the_region(torch):
     seen = []
 
     class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append((str(func), torch.is_autocast_enabled("cpu")))
+            seen.append((str(func), torch.is_autocast_enabled("cpu"), torch.mm(x, x).dtype))
             return func(*args, **(kwargs or {}))
 
     x = torch.ones(2, 2)
     with torch.autocast("cpu"), Watch():
         x.exp()
-    assert seen == [("aten.exp.default", True)]
+    assert seen == [("aten.exp.default", False, torch.float32)]
