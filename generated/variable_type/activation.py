@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -172,7 +172,7 @@ def relu_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     kernels_activation.relu_(self_)
     bump_version(input)
     if records:
@@ -346,7 +346,7 @@ def threshold_(input, threshold, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -551,7 +551,7 @@ def hardtanh_(input, min_val=-1, max_val=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -757,7 +757,7 @@ def elu_(input, alpha=1, scale=1, input_scale=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_activation.elu(self_, alpha, scale, input_scale)
     except REFUSALS as error:
@@ -1012,7 +1012,7 @@ def celu_(input, alpha=1.0):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_activation.celu(self_, alpha)
     except REFUSALS as error:
@@ -1144,7 +1144,7 @@ def leaky_relu_(input, negative_slope=0.01):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_activation.leaky_relu(self_, negative_slope)
     except REFUSALS as error:
@@ -1505,7 +1505,7 @@ def hardsigmoid_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -1691,7 +1691,7 @@ def hardswish_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2161,7 +2161,7 @@ def gelu_(input, *, approximate='none'):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2366,7 +2366,7 @@ def silu_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2567,7 +2567,7 @@ def mish_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags

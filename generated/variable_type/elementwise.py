@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -256,7 +256,7 @@ def add_(input, other, *, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
@@ -412,7 +412,7 @@ def sub_(input, other, *, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
@@ -696,7 +696,7 @@ def mul_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -841,7 +841,7 @@ def div__Tensor(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
@@ -963,7 +963,7 @@ def div__Scalar(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1089,7 +1089,7 @@ def div__Tensor_mode(input, other, rounding_mode):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -1210,7 +1210,7 @@ def div__Scalar_mode(input, other, rounding_mode):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1405,7 +1405,7 @@ def remainder__Scalar(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1529,7 +1529,7 @@ def remainder__Tensor(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -1681,7 +1681,7 @@ def fmod__Scalar(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
         self_, = promote((input,), (other,))
@@ -1805,7 +1805,7 @@ def fmod__Tensor(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -1998,7 +1998,7 @@ def pow__Scalar(self, exponent):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -2055,7 +2055,7 @@ def pow__Tensor(self, exponent):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         exponent_t = tangent_of(exponent)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
@@ -2275,7 +2275,7 @@ def addcmul_(input, tensor1, tensor2, *, value=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
     written = self_
@@ -2439,7 +2439,7 @@ def addcdiv_(input, tensor1, tensor2, *, value=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
     written = self_
@@ -2577,7 +2577,7 @@ def sin_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2714,7 +2714,7 @@ def cos_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2849,7 +2849,7 @@ def tan_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.tan(self_, out=self_)
@@ -2984,7 +2984,7 @@ def asin_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3121,7 +3121,7 @@ def acos_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3258,7 +3258,7 @@ def atan_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3395,7 +3395,7 @@ def sinh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3532,7 +3532,7 @@ def cosh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3667,7 +3667,7 @@ def tanh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.tanh(self_, out=self_)
@@ -3802,7 +3802,7 @@ def asinh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -3939,7 +3939,7 @@ def acosh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4076,7 +4076,7 @@ def atanh_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4211,7 +4211,7 @@ def exp_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.exp(self_, out=self_)
@@ -4344,7 +4344,7 @@ def exp2_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.exp2(self_, out=self_)
@@ -4477,7 +4477,7 @@ def expm1_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.expm1(self_, out=self_)
@@ -4612,7 +4612,7 @@ def log_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4749,7 +4749,7 @@ def log2_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -4886,7 +4886,7 @@ def log10_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5023,7 +5023,7 @@ def log1p_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5152,7 +5152,7 @@ def sqrt_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.sqrt(self_, out=self_)
@@ -5284,7 +5284,7 @@ def rsqrt_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -5411,7 +5411,7 @@ def reciprocal_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.reciprocal(self_, out=self_)
@@ -5541,7 +5541,7 @@ def neg_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     if fits(self_):
         try:
             xp.negative(self_, out=self_)
@@ -5692,7 +5692,7 @@ def abs_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5818,7 +5818,7 @@ def sgn_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -5941,7 +5941,7 @@ def sign_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.sign(self_)
     except REFUSALS as error:
@@ -6060,7 +6060,7 @@ def floor_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.floor(self_)
     except REFUSALS as error:
@@ -6179,7 +6179,7 @@ def ceil_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.ceil(self_)
     except REFUSALS as error:
@@ -6298,7 +6298,7 @@ def trunc_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.trunc(self_)
     except REFUSALS as error:
@@ -6407,7 +6407,7 @@ def round_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.round(self_)
     except REFUSALS as error:
@@ -6510,7 +6510,7 @@ def round__decimals(input, decimals):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.round_decimals(self_, decimals)
     except REFUSALS as error:
@@ -6623,7 +6623,7 @@ def frac_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     try:
         changed = kernels_elementwise.frac(self_)
     except REFUSALS as error:
@@ -6747,7 +6747,7 @@ def erf_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -6877,7 +6877,7 @@ def erfc_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7007,7 +7007,7 @@ def erfinv_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7137,7 +7137,7 @@ def lgamma_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7267,7 +7267,7 @@ def digamma_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7397,7 +7397,7 @@ def polygamma_(self, n):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
         state.flags = flags
@@ -7534,7 +7534,7 @@ def mvlgamma_(input, p):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7662,7 +7662,7 @@ def sigmoid_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -7797,7 +7797,7 @@ def logit_(input, eps=None):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -7927,7 +7927,7 @@ def sinc_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -8054,7 +8054,7 @@ def deg2rad_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -8178,7 +8178,7 @@ def rad2deg_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
@@ -8307,7 +8307,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -8892,7 +8892,7 @@ def eq_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9002,7 +9002,7 @@ def ne_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9109,7 +9109,7 @@ def lt_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9216,7 +9216,7 @@ def le_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9323,7 +9323,7 @@ def gt_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -9430,7 +9430,7 @@ def ge_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     written = self_
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
@@ -10745,7 +10745,7 @@ def atan2_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -10903,7 +10903,7 @@ def hypot_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -11042,7 +11042,7 @@ def copysign__Tensor(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11158,7 +11158,7 @@ def copysign__Scalar(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11297,7 +11297,7 @@ def nextafter_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -11667,7 +11667,7 @@ def xlogy__Tensor(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -11851,7 +11851,7 @@ def xlogy__Scalar_Other(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -12142,7 +12142,7 @@ def ldexp_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -12271,7 +12271,7 @@ def lerp__Scalar(input, end, weight):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         end_t = tangent_of(end)
     try:
         changed = kernels_elementwise.lerp(self_, end_, weight)
@@ -12408,7 +12408,7 @@ def lerp__Tensor(input, end, weight):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         end_t = tangent_of(end)
         weight_t = tangent_of(weight)
         state.flags = flags & ~FORWARD_AD
@@ -12553,7 +12553,7 @@ def clamp__Tensor(input, min, max):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         min_t = None if min is None else tangent_of(min)
         max_t = None if max is None else tangent_of(max)
         state.flags = flags & ~FORWARD_AD
@@ -12682,7 +12682,7 @@ def clamp_(input, min, max):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -12798,7 +12798,7 @@ def clamp_min_(input, min):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -12923,7 +12923,7 @@ def clamp_min__Tensor(input, min):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         min_t = tangent_of(min)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -13045,7 +13045,7 @@ def clamp_max_(input, max):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -13170,7 +13170,7 @@ def clamp_max__Tensor(input, max):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         max_t = tangent_of(max)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -13418,7 +13418,7 @@ def fill__Scalar(input, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     kernels_elementwise.fill_(self_, value)
     bump_version(input)
     if records:
@@ -13467,7 +13467,7 @@ def fill__Tensor(input, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         value_t = tangent_of(value)
     kernels_elementwise.fill_(self_, value_)
     bump_version(input)
@@ -13581,7 +13581,7 @@ def zero_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     kernels_elementwise.zero_(self_)
     bump_version(input)
     if records:

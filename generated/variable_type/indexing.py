@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -149,7 +149,7 @@ def masked_fill__Scalar(self, mask, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_indexing.masked_fill_(self_, mask_, value)
     bump_version(self)
     if records:
@@ -255,7 +255,7 @@ def masked_fill__Tensor(self, mask, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         value_t = tangent_of(value)
     kernels_indexing.masked_fill_(self_, mask_, value_)
     bump_version(self)
@@ -674,7 +674,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         source_t = tangent_of(source)
     kernels_indexing.index_add_(self_, dim, index_, source_, alpha)
     bump_version(self)
@@ -819,7 +819,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         source_t = tangent_of(source)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)
@@ -959,7 +959,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         source_t = tangent_of(source)
     kernels_indexing.index_copy_(self_, dim, index_, source_)
     bump_version(self)
@@ -1070,7 +1070,7 @@ def index_fill__int_Scalar(self, dim, index, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_indexing.index_fill_(self_, dim, index_, value)
     bump_version(self)
     if records:
@@ -1178,7 +1178,7 @@ def index_fill__int_Tensor(self, dim, index, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         value_t = tangent_of(value)
     kernels_indexing.index_fill_(self_, dim, index_, value_)
     bump_version(self)
@@ -1291,7 +1291,7 @@ def index_put_(input, indices, values, accumulate):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         values_t = tangent_of(values)
     kernels_indexing.index_put_(self_, indices_, values_, accumulate)
     bump_version(input)
@@ -1347,7 +1347,7 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         values_t = tangent_of(values)
     kernels_indexing.index_put_(self_, indices_, values_, accumulate, unsafe)
     bump_version(input)
@@ -1470,7 +1470,7 @@ def masked_scatter_(self, mask, source):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         source_t = tangent_of(source)
     kernels_indexing.masked_scatter_(self_, mask_, source_)
     bump_version(self)
@@ -1724,7 +1724,7 @@ def put_(self, index, source, accumulate=False):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         source_t = tangent_of(source)
     kernels_indexing.put_(self_, index_, source_, accumulate)
     bump_version(self)
@@ -2051,7 +2051,7 @@ def scatter__src(self, dim, index, src):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         src_t = tangent_of(src)
     kernels_indexing.scatter_(self_, dim, index_, src_)
     bump_version(self)
@@ -2156,7 +2156,7 @@ def scatter__value(self, dim, index, value):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_indexing.scatter_value_(self_, dim, index_, value)
     bump_version(self)
     if records:
@@ -2386,7 +2386,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         src_t = tangent_of(src)
     kernels_indexing.scatter_add_(self_, dim, index_, src_)
     bump_version(self)
@@ -2531,7 +2531,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         src_t = tangent_of(src)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(self)

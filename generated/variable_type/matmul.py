@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -257,7 +257,7 @@ def addmm_(input, mat1, mat2, *, beta=1, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         mat1_t = tangent_of(mat1)
         mat2_t = tangent_of(mat2)
     write_inplace(self_, kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha))
@@ -707,7 +707,7 @@ def addmv_(input, mat, vec, *, beta=1, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         mat_t = tangent_of(mat)
         vec_t = tangent_of(vec)
     write_inplace(self_, kernels_matmul.addmv(self_, mat_, vec_, beta, alpha))
@@ -863,7 +863,7 @@ def addr_(input, vec1, vec2, *, beta=1, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         vec1_t = tangent_of(vec1)
         vec2_t = tangent_of(vec2)
     written = self_
@@ -1020,7 +1020,7 @@ def baddbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
     write_inplace(self_, kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha))
@@ -1179,7 +1179,7 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
     write_inplace(self_, kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha))

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -738,7 +738,7 @@ def bernoulli__Tensor(self, p, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.bernoulli_(self_, p_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -785,7 +785,7 @@ def bernoulli__float(self, p, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.bernoulli_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -883,7 +883,7 @@ def random__from(self, from_, to, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.random_from_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -930,7 +930,7 @@ def random__to(self, to, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.random_to_(self_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -977,7 +977,7 @@ def random_(self, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.random_(self_, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1024,7 +1024,7 @@ def uniform_(self, from_, to, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.uniform_(self_, from_, to, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1071,7 +1071,7 @@ def cauchy_(self, median, sigma, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.cauchy_(self_, median, sigma, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1118,7 +1118,7 @@ def log_normal_(self, mean, std, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.log_normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1165,7 +1165,7 @@ def exponential_(self, lambd, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.exponential_(self_, lambd, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1212,7 +1212,7 @@ def geometric_(self, p, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.geometric_(self_, p, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1259,7 +1259,7 @@ def normal_(self, mean, std, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
     kernels_random.normal_(self_, mean, std, None if generator is None else generator._stream)
     bump_version(self)
     if records:
@@ -1988,7 +1988,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     write_inplace(self_, kernels_random.rrelu_with_noise(self_, noise_, lower, upper, training, None if generator is None else generator._stream))
     bump_version(input)
     if records:

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -1964,7 +1964,7 @@ def cumsum_(input, dim, dtype):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     write_inplace(self_, kernels_reduction.cumsum(self_, dim, None if dtype is None else dtype.numpy))
     bump_version(input)
     if records:
@@ -2069,7 +2069,7 @@ def cumprod_(input, dim, dtype):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -2949,7 +2949,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags

@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -286,7 +286,7 @@ def copy_(self, src, non_blocking=False):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(self)
+        self_t = tangent_to_write(self)
         src_t = tangent_of(src)
     kernels_shape.copy_(self_, src_)
     bump_version(self)
@@ -5175,7 +5175,7 @@ def tril_(input, diagonal=0):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     write_inplace(self_, kernels_shape.tril(self_, diagonal))
     bump_version(input)
     if records:
@@ -5293,7 +5293,7 @@ def triu_(input, diagonal=0):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
     write_inplace(self_, kernels_shape.triu(self_, diagonal))
     bump_version(input)
     if records:

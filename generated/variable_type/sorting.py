@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (

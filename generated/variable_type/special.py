@@ -11,7 +11,7 @@ from numpy import asarray, ndarray
 from gradloom import _operators as ops
 from gradloom.autograd.anomaly_mode import remember
 from gradloom.autograd.edge import NO_EDGE, gradient_edge, metadata_of
-from gradloom.autograd.forward_ad import set_tangent, tangent_of, update_tangent, zeros_for
+from gradloom.autograd.forward_ad import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.autograd.node import bump_version, next_sequence_nr
 from gradloom.autograd.saved_variable import SavedVariable, save, save_list
 from gradloom.autograd.views import (
@@ -151,7 +151,7 @@ def i0_(input):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
         state.flags = flags
@@ -504,7 +504,7 @@ def igamma_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)
@@ -654,7 +654,7 @@ def igammac_(input, other):
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
-        self_t = tangent_of(input)
+        self_t = tangent_to_write(input)
         other_t = tangent_of(other)
         state.flags = flags & ~FORWARD_AD
         self_p = ops.clone(input)

@@ -113,6 +113,21 @@ def test_an_argument_may_be_written(func, x, v):
     assert plain(func.jvp(lambda t: t.mul_(2), (x,), (v,))[1]) == [2.0, 20.0] and x.tolist() == [2.0, 4.0]
 
 
+def test_tangents_that_are_written_in_place_can_be_differentiated(torch, func, x):
+    def write(t):
+        out = t.clone()
+        first = out[0]
+        out.mul_(t)
+        first.mul_(t[1])
+        return out.mul_(2)
+
+    point, t = x.clone().requires_grad_(), torch.tensor([1.0, 3.0], dtype=torch.float64)
+    product = func.jvp(write, (point,), (t,))[1]
+    assert product.tolist() == [14.0, 24.0]
+    assert torch.autograd.grad(product.sum(), point)[0].tolist() == [20.0, 16.0]
+    assert func.hessian(lambda a: write(a).sum())(x).tolist() == [[8.0, 4.0], [4.0, 4.0]]
+
+
 def test_no_grad_does_not_hold_for_forward_mode(torch, func, x, v):
     def square(t):
         with torch.no_grad():

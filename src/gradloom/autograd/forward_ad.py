@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _operators
-from ..dispatch import FORWARD_AD, each_thread, state
+from ..dispatch import FORWARD_AD, GRAD_OFF, each_thread, state
 from .node import Node
 from .saved_variable import saved_outputs
 from .views import PrimalView
@@ -222,6 +222,20 @@ def tangent_of(tensor):
         if view is not None and view.carries_tangents and view.base._tangent is not None:
             return _tangent_through_base(tensor)
     return found
+
+
+def tangent_to_write(tensor):
+    """The tangent of a tensor that is about to be written, its tangent with it: a copy where a formula that reads it
+    may be recorded."""
+    found = tangent_of(tensor)
+    flags = state.flags
+    if found is None or flags & GRAD_OFF:
+        return found
+    state.flags = flags & ~FORWARD_AD
+    try:
+        return _operators.clone(found)
+    finally:
+        state.flags = flags
 
 
 def set_tangent(tensor, tangent, keep_dtype: bool = False) -> None:
