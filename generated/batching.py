@@ -606,7 +606,7 @@ OPERATORS = {
     "indexing.take": ("take", "indexing.take", "self: Tensor, index: Tensor", ""),
     "indexing.take_along_dim": ("take_along_dim", "composite", "self: Tensor, indices: Tensor, dim", ""),
     "indexing.index_select": ("index_select", "indexing.index_select", "self: Tensor, dim, index: Tensor", ""),
-    "indexing.gather": ("gather", "dims(dim)", "self: Tensor, dim, index: Tensor, sparse_grad", ""),
+    "indexing.gather": ("gather", "indexing.gather", "self: Tensor, dim, index: Tensor, sparse_grad", ""),
     "indexing.scatter_src": ("scatter.src", "dims(dim)", "self: Tensor, dim, index: Tensor, src: Tensor", ""),
     "indexing.scatter__src": ("scatter_.src", "dims(dim)", "self: Tensor, dim, index: Tensor, src: Tensor", ""),
     "indexing.scatter_value": ("scatter.value", "dims(dim)", "self: Tensor, dim, index: Tensor, value", ""),

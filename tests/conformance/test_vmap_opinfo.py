@@ -18,6 +18,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import gradloom
+from gradloom.autograd import forward_ad
 from gradloom.batching import answer
 
 from .case import UNDEFINED_VALUES, Case, describe
@@ -31,16 +32,15 @@ from .results import OpResult
 SAMPLES = 4
 EXAMPLES = 3
 WAYS = ("all", "first", "others")
+DERIVATIVES = ("gradients", "tangents")
 # What vmap refuses with reason: the message says why.
 REFUSALS = ("randomness error mode", "dynamic shape", "data-dependent control flow", "calling .item()", "have storage",
             "depends on the values", "boolean mask", "num_classes", "inplace arithmetic", "which all examples share",
-            "is not possible because there exists", "another size", "without out=", "Batch norm got a batched")
+            "is not possible because there exists", "another size", "without out=", "Batch norm got a batched",
+            "not contiguous has no batching rule")
 # What differs, and why.
-_OFFSET = "the offset counts from the beginning of the memory of all examples"
 KNOWN = {
-    "as_strided": _OFFSET,
-    "as_strided.partial_views": _OFFSET,
-    "as_strided_copy": _OFFSET,
+    "addr": "the derivative with respect to a factor that is nan, with alpha 0",
 }
 
 
@@ -83,7 +83,7 @@ class Mapped:
         return gradloom.vmap(self.call)(*batches)
 
     def looped(self, batches):
-        rows = [self.call(*[b[i] for b in batches]) for i in range(EXAMPLES)]
+        rows = [self.call(*[b[i].clone() for b in batches]) for i in range(EXAMPLES)]
         return [gradloom.stack(column) for column in zip(*rows, strict=True)]
 
     def gradients(self, compute):
@@ -94,6 +94,61 @@ class Mapped:
             return [None] * len(leaves)
         vectors = [gradloom.ones_like(o) * (1 + 0.25 * k) for k, o in enumerate(outputs)]
         return gradloom.autograd.grad(outputs, leaves, vectors, allow_unused=True)
+
+
+class Derived:
+    """One sample with gradients or tangents for several vectors: in one pass, and for one vector after the other."""
+
+    def __init__(self, case: Case, candidate) -> None:
+        self.case, self.candidate = case, candidate
+        self.points: list = []
+
+        def collect(record, tensor):
+            if tensor.is_floating_point() or tensor.is_complex():
+                tensor = tensor.detach().requires_grad_()
+                self.points.append(tensor)
+            return tensor
+
+        self.values = case.values(candidate, collect)
+
+    def outputs(self, points=()):
+        given = {id(own): point for own, point in zip(self.points, points, strict=False)}
+        values = map_leaves(lambda leaf: given.get(id(leaf), leaf), self.values)
+        self.case.reseed()
+        found = candidate_tensors(self.case.call(self.candidate, values), self.candidate)
+        return [t for t in found if t.is_floating_point() or t.is_complex()]
+
+    def gradients(self, at_once: bool):
+        outputs = [o for o in self.outputs() if o.requires_grad]
+        vectors = [gradloom.stack(examples(gradloom.ones_like(o))) for o in outputs]
+        if not outputs:
+            return []
+
+        def grad(given, batched):
+            return gradloom.autograd.grad(outputs, self.points, given, retain_graph=True, allow_unused=True,
+                                          is_grads_batched=batched)
+
+        if at_once:
+            return list(grad(vectors, True))
+        return _columns([grad([v[i] for v in vectors], False) for i in range(EXAMPLES)])
+
+    def tangents(self, at_once: bool):
+        vectors = [gradloom.stack(examples(gradloom.ones_like(p).detach())) for p in self.points]
+        points = [p.detach() for p in self.points]
+
+        def pushed(*given):
+            with forward_ad.dual_level():
+                duals = [forward_ad.make_dual(p, v) for p, v in zip(points, given, strict=True)]
+                pairs = [forward_ad.unpack_dual(o) for o in self.outputs(duals)]
+                return tuple([gradloom.zeros_like(p.primal) if p.tangent is None else p.tangent for p in pairs])
+
+        if at_once:
+            return list(gradloom.vmap(pushed, randomness="same")(*vectors))
+        return _columns([pushed(*[v[i] for v in vectors]) for i in range(EXAMPLES)])
+
+
+def _columns(rows) -> list:
+    return [None if column[0] is None else gradloom.stack(column) for column in zip(*rows, strict=True)]
 
 
 def candidate_tensors(value, candidate) -> list:
@@ -161,6 +216,30 @@ def problem(case: Case, candidate, way: str, counts: Counter) -> str | None:
     return reason and f"gradient: {reason}"
 
 
+def derivative_problem(case: Case, candidate, way: str, counts: Counter) -> str | None:
+    """What is wrong with derivatives for several vectors at once."""
+    sample = Derived(case, candidate)
+    if not sample.points:
+        return None
+    compute = sample.gradients if way == "gradients" else sample.tangents
+    try:
+        expected = compute(False)
+    except Absent:
+        raise
+    except Exception:  # not differentiable
+        return None
+    try:
+        found = compute(True)
+    except Exception as error:
+        if any(words in str(error) for words in REFUSALS):
+            counts[f"{way} refused"] += 1
+            return None
+        return f"{way}: {describe(error)}"
+    counts[way] += 1
+    reason = differing(found, expected)
+    return reason and f"{way}: {reason}"
+
+
 def problems(op, candidate, counts: Counter) -> list[str]:
     """What differs for one operator, as lines."""
     samples = draw_samples(op, torch.float64, False, OpResult(op.full_name, ""))
@@ -174,6 +253,10 @@ def problems(op, candidate, counts: Counter) -> list[str]:
                 reason = problem(case, candidate, way, counts)
                 if reason:
                     found.append(f"{op.full_name}: {name}: {way}: {reason}")
+            for way in DERIVATIVES:
+                reason = derivative_problem(case, candidate, way, counts)
+                if reason:
+                    found.append(f"{op.full_name}: {name}: {reason}")
         except Unconvertible:
             continue
     return found

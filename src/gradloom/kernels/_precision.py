@@ -38,7 +38,11 @@ def floating(name: str, kinds: str = "f"):
         def checked(self, *rest):
             dtype = self.dtype
             if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
-                return kernel(self, *rest)
+                try:
+                    return kernel(self, *rest)
+                except TypeError:  # NumPy's functions make scalars of arrays without dimensions, which `out=` is not
+                    if all(a.ndim for a in rest if a.__class__ is np.ndarray):
+                        raise
             half = is_half(dtype)
             if not half and dtype.kind not in kinds:
                 raise not_implemented(name, self)

@@ -86,7 +86,7 @@ def reduction(call: Call) -> Any:
         if several:
             return call.wrap(call.invoke({call.first: x, name: tuple(range(1, rank + 1))}))
         found = call.invoke(_without_keepdim(call, {call.first: ops.flatten(x, 1, -1), name: 1}))
-        if call["keepdim"]:
+        if call.values.get("keepdim"):
             found = _each(found, lambda t: ops.reshape(t, (call.size, *(1,) * rank)))
         return call.wrap(found)
     return call.wrap(call.invoke({call.first: x, name: shifted(dim, rank)}))
@@ -169,7 +169,9 @@ def sizes(call: Call) -> Any:
     changes: dict[str, Any] = {name: (call.size, *size, *(1,) * scalar)}
     for n in call.tensors:
         physical = call.physical(n)
-        changes[n] = ops.unsqueeze(physical, 1) if scalar and physical._array.ndim == 1 else physical
+        changes[n] = ops.unsqueeze(physical, 1) if scalar else physical
+    if scalar and "keepdim" in call.values:
+        changes["keepdim"] = True
     for n in rest:
         if n in call.values:
             changes[n] = shifted(call[n], rank)

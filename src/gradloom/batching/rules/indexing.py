@@ -221,6 +221,16 @@ def along(call: Call) -> Any:
     return call.wrap(ops.movedim(found, 1, where))
 
 
+def gather(call: Call) -> Any:
+    rank = call.rank(call.first)
+    x, at = call.physical(call.first), call.physical("index")
+    if rank:
+        return call.wrap(call.invoke({call.first: x, "index": at, "dim": shifted(call["dim"], rank)}))
+    x, wide = ops.unsqueeze(x, 1), ops.unsqueeze(at, 1) if at._array.ndim == 1 else at
+    shifted(call["dim"], 0)
+    return call.wrap(ops.reshape(call.invoke({call.first: x, "index": wide, "dim": 1}), at.shape))
+
+
 def take(call: Call) -> Any:
     x = call.bare(call.first)
     if not call.is_batched(call.first):

@@ -89,7 +89,7 @@ def native_batch_norm(call: Call) -> Any:
         for n, flat in running.items():
             if flat is not None and not _shares_memory(flat, call.physical(n)):
                 ops.copy_(ops.detach(call.physical(n)), ops.unflatten(ops.detach(flat), 0, (call.size, -1)))
-    statistics = [s if s._array.shape == (0,) else ops.unflatten(s, 0, (call.size, -1)) for s in found[1:]]
+    statistics = [ops.reshape(s, (call.size, s._array.shape[0] // max(call.size, 1))) for s in found[1:]]
     return call.wrap((_examples(found[0], call.size), *statistics))
 
 
@@ -131,7 +131,7 @@ def native_group_norm_backward(call: Call) -> Any:
         of_input = call.invoke({**folded, "weight": None, "N": size * n, "output_mask": (True, False, False)})[0]
         of_input = ops.unflatten(of_input, 0, (size, n))
     if mask[1]:
-        sets = (size, n, group, -1)
+        sets = (size, n, group, c // group * call["HxW"])
         normal = (ops.reshape(x, sets) - ops.unsqueeze(mean, -1)) * ops.unsqueeze(rstd, -1)
         of_weight = _of_channels(grad * ops.reshape(normal, grad.shape), size, c)
     if mask[2]:

@@ -87,6 +87,7 @@ def squeeze(call: Call) -> Any:
 
 
 def as_strided(call: Call) -> Any:
+    """An offset counts from the beginning of the memory, as that of the first example."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
     found = call.invoke({call.first: x, "size": (call.size, *call["size"]), "stride": (x.stride(0), *call["stride"]),
