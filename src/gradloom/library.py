@@ -188,7 +188,10 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
         TypeError: for what is no function.
     """
     if isinstance(qualname, Library):
-        return lambda function: (qualname.impl(types, function, func or ""), function)[1]
+        def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+            qualname.impl(types, function, func or "")
+            return function
+        return wrap
     namespace, _ = registry.parse_qualname(qualname)
     keys = {registry.key_of_device(t) for t in ((types,) if isinstance(types, str) else types)}
 
@@ -196,7 +199,10 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
         for key in sorted(keys):
             _library(lib, namespace, "IMPL").impl(qualname, function, key)
         return function
-    return register if func is None else register(func) and None
+    if func is None:
+        return register
+    register(func)
+    return None
 
 
 def _custom(op: Any) -> CustomOpDef | None:

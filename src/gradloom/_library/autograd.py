@@ -31,7 +31,7 @@ class Formula:
         self.operator, self.overload = operator, overload
         self.backward, self.setup_context = backward, setup_context
         words = str(overload).replace(".", "_")
-        self.function = type(f"GeneratedBackwardFor_{words}", (Function,), {
+        self.function: Any = type(f"GeneratedBackwardFor_{words}", (Function,), {
             "forward": staticmethod(self._forward), "backward": staticmethod(self._backward),
             "__module__": __name__, "__doc__": f"The derivative of {overload}."})
 

@@ -20,6 +20,8 @@ _COMPILED = ("test_aot_dispatch_static", "test_aot_dispatch_dynamic")
 class OpCheckError(Exception):
     """What opcheck raises for an operator that is not what it says."""
 
+    __module__ = "gradloom.library"
+
 
 def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *,
             test_utils: str | Sequence[str] = TESTS, raise_exception: bool = True, atol: float | None = None,
