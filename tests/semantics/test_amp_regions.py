@@ -225,3 +225,32 @@ def test_regions_are_entered_and_left_by_functions(torch):
     assert dtype_of_product(torch) is torch.float16
     torch.amp._exit_autocast(region)
     assert dtype_of_product(torch) is torch.float32
+
+
+def test_threads_may_share_a_decorated_function(gradloom):
+    meet = threading.Barrier(3)
+    found = []
+
+    @gradloom.autocast("cpu")
+    def product():
+        meet.wait(10)  # all threads are in the region at once
+        return dtype_of_product(gradloom)
+
+    def call():
+        found.append((product(), dtype_of_product(gradloom), gradloom.is_autocast_enabled("cpu")))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(gradloom.bfloat16, gradloom.float32, False)] * 3
+
+
+def test_a_program_that_never_casts_does_not_import_autocast(gradloom):
+    import subprocess
+    import sys
+
+    code = ("import sys, gradloom as torch; (torch.ones(2, 2, requires_grad=True) @ torch.ones(2, 2)).sum().backward(); "
+            "print([name for name in sys.modules if name.startswith(('gradloom.amp', 'gradloom.cpu', 'gradloom.cuda'))])")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
