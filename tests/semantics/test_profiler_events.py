@@ -450,3 +450,55 @@ def test_calls_within_vmap_are_recorded_and_go_on_being_so(gradloom):
     prof.stop()
     names = [event.name for event in top(prof.events())]
     assert names[:2] == ["aten::mul", "aten::sum"] and names[-1] == "aten::exp"
+
+
+def test_profiles_and_dispatch_modes_see_the_same_calls(torch):
+    from importlib import import_module
+    modes = import_module(f"{torch.__name__}.utils._python_dispatch")
+    seen = []
+
+    class Noting(modes.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(3)
+    prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with Noting():
+        prof.start()
+        x.exp()
+        prof.stop()
+        x.cos()
+    x.sin()
+    assert seen == ["aten.exp.default", "aten.cos.default"]
+    assert "aten::exp" in [event.name for event in prof.events()]
+    assert "aten::cos" not in [event.name for event in prof.events()]
+
+
+def test_errors_of_nodes_say_the_same_while_they_are_profiled(torch):
+    def failure():
+        x = torch.ones(3, requires_grad=True)
+        y = x.exp()
+        y.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
+            y.sum().backward()
+        return str(caught.value), getattr(caught.value, "__notes__", None)
+
+    expected, found = failure(), []
+    events, _ = profiled(torch, lambda: found.append(failure()))
+    assert found == [expected]
+    assert named(events, "ExpBackward0")[0].cpu_parent.name == "autograd::engine::evaluate_function: ExpBackward0"
+
+
+def test_hooks_that_fail_say_the_same_while_they_are_profiled(gradloom):
+    def failure():
+        x = gradloom.ones(3, requires_grad=True)
+        y = x.exp()
+        y.register_hook(lambda grad: grad[:1])
+        with pytest.raises(RuntimeError) as caught:
+            y.sum().backward()
+        return str(caught.value), caught.value.__notes__
+
+    expected, found = failure(), []
+    profiled(gradloom, lambda: found.append(failure()))
+    assert found == [expected] and "a hook of" in expected[1][0]

@@ -46,9 +46,16 @@ if TYPE_CHECKING:
         variable,
     )
     from .function import Function
+    from .function import NestedIOFunction as NestedIOFunction
     from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
     from .grad_mode import set_multithreading_enabled
     from .graph import GradientEdge
+    from .inner_names import DeviceType as DeviceType
+    from .inner_names import ProfilerActivity as ProfilerActivity
+    from .inner_names import SavedTensor as SavedTensor
+    from .inner_names import kineto_available as kineto_available
+    from .rare_modes import enforce_grad_layout_policy as enforce_grad_layout_policy
+    from .rare_modes import is_view_replay_enabled as is_view_replay_enabled
     from .variable import Variable
 
     _Roots: TypeAlias = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
