@@ -221,3 +221,16 @@ def test_tensors_within_transforms_can_be_looked_at(torch, func, x):
     func.vmap(func.grad(look))(x)
     func.grad(look)(x)
     assert all(torch.equal(found, x) and not found.requires_grad for found in seen) and len(seen) == 2
+
+
+def test_gradients_that_are_batched_are_added_to_those_that_are_not(torch, func, x):
+    scales = torch.tensor([1.0, 2.0], dtype=torch.float64)
+
+    def several(a):
+        return a * 2, a * 3, a * 5, a * 7
+
+    _, vjp_fn = func.vjp(several, x)
+    found = func.vmap(lambda s: vjp_fn((s * x, x, x, x)))(scales)[0]
+    assert torch.allclose(found, torch.stack([(15 + 2 * s) * x for s in scales]))
+    found = func.vmap(lambda s: vjp_fn((x, s * x, x, s * x)))(scales)[0]
+    assert torch.allclose(found, torch.stack([(7 + 10 * s) * x for s in scales]))

@@ -226,7 +226,10 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 elif grad is not None:
                     if entry[2] == nr:
                         total = held[nr]._array
-                        add(total, array, total)
+                        try:
+                            add(total, array, total)
+                        except RuntimeError:  # one of the two has no values of its own; see interception.Metadata
+                            accumulate(entry, nr, grad)
                     else:
                         accumulate(entry, nr, grad)
                 if entry is not None:
