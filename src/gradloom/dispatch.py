@@ -45,6 +45,7 @@ class ThreadState(threading.local):
     saved_hooks_disabled: str | None = None  # the message to raise when somebody installs hooks
     graph_task = None            # the backward pass that this thread is running
     multithreading = True        # see grad_mode.set_multithreading_enabled
+    flags_outside: int | None = None  # within a `__torch_dispatch__`: the flags of who called what it answers
     dispatch_modes: tuple = ()   # dispatch modes, innermost last; see Note [Torch dispatch]
     dispatch_off = False         # whether neither they nor classes answer operators
     function_modes: tuple = ()   # function modes, innermost last; see Note [Torch functions]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
-from .dispatch import ALL_ANSWER, NOBODY_ANSWERS, state
+from .dispatch import ALL_ANSWER, INTERCEPT, NOBODY_ANSWERS, state
 from .tensor import Tensor
 from .torch_function import answers, asking, public
 
@@ -188,15 +188,20 @@ def _get_overloaded_args(relevant_args: Iterable[Any]) -> list[Any]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """Within a `__torch_dispatch__`: let the classes that are off while it runs answer functions again. The mode that
-    is asked stays off, as in PyTorch."""
-    level = state.function_overrides
-    state.function_overrides = ALL_ANSWER
+    """Within a `__torch_dispatch__`: record history again, as where the operator was called that is being answered.
+
+    Raises:
+        RuntimeError: outside of a `__torch_dispatch__`.
+    """
+    outside, flags = state.flags_outside, state.flags
+    if outside is None:
+        raise RuntimeError("Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
+                           "enable_reentrant_dispatch() is for its inside, where nothing is recorded")
+    state.flags = (outside & ~INTERCEPT) | (flags & INTERCEPT)
     try:
         yield
     finally:
-        state.function_overrides = level
-
+        state.flags = flags
 
 
 # --- which functions there are ----------------------------------------------------------------------------------------

@@ -155,12 +155,12 @@ def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
     written = [t for a, v in zip(schema.arguments, (*values, *outs), strict=False) if a.is_write
                for t in (v if isinstance(v, (tuple, list)) else (v,)) if isinstance(t, _operators.Tensor)]
     versions = [None if t._vc is None else t._vc[0] for t in written]
-    flags = state.flags
-    state.flags = (flags | GRAD_OFF) & ~(FORWARD_AD | AUTOCAST)
+    flags, outside = state.flags, state.flags_outside
+    state.flags, state.flags_outside = (flags | GRAD_OFF) & ~(FORWARD_AD | AUTOCAST), flags
     try:
         found = _ask(op, overloaded(tensors), positional, keywords)
     finally:
-        state.flags = flags
+        state.flags, state.flags_outside = flags, outside
     for tensor, version in zip(written, versions, strict=True):
         if tensor._vc is not None:
             tensor._vc[0] = version or 0

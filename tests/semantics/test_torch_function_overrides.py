@@ -127,6 +127,39 @@ def test_the_order_in_which_arguments_are_asked(torch, overrides, Answers):
     assert [type(v) for v in overrides._get_overloaded_args(values)] == [Derived, Answers, B, torch.Tensor]
 
 
+def test_history_is_recorded_again_inside_of_torch_dispatch(torch, overrides):
+    seen = []
+
+    class Wrapper(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @staticmethod
+        def __new__(cls, value):
+            out = torch.Tensor._make_wrapper_subclass(cls, value.shape, dtype=value.dtype)
+            out.value = value
+            return out
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            y = torch.ones(2, requires_grad=True)
+            seen.append((y * 2).requires_grad)
+            with overrides.enable_reentrant_dispatch():
+                seen.append((y * 2).requires_grad)
+            seen.append((y * 2).requires_grad)
+            return cls(func(*[a.value if isinstance(a, cls) else a for a in args], **(kwargs or {})))
+
+    x = Wrapper(torch.ones(2))
+    x * 2
+    assert seen == [False, True, False]
+    seen.clear()
+    with torch.no_grad():
+        x * 2
+    assert seen == [False, False, False]
+    with pytest.raises(RuntimeError, match="Accessing torch dispatch state outside of '__torch_dispatch__'"), \
+            overrides.enable_reentrant_dispatch():
+        pass
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 
