@@ -63,7 +63,7 @@ class Asking:
         self.public = public
         self.original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
                                      function.__closure__)
-        self.original.__kwdefaults__ = function.__kwdefaults__
+        self.original.__kwdefaults__, self.original.__annotations__ = function.__kwdefaults__, function.__annotations__
         self.original.__qualname__, self.original.__doc__ = function.__qualname__, function.__doc__
         self.code = _code(function, self)
         function._own = self.original  # for who makes another function of its code
