@@ -9,7 +9,7 @@ from ..autograd.edge import gradient_edge
 from ..dispatch import disabled_torch_function, state
 from ..interception import Metadata
 from ..tensor import Tensor
-from .levels import Level
+from .levels import Level, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,11 +132,12 @@ class BatchedTensor(Tensor):
         Args:
             hook: returns None, or the gradient to go on with.
         """
-        level = self._batch
+        size, randomness = self._batch.size, self._batch.randomness
 
         def on_physical(grad: Tensor) -> Tensor | None:
-            found = hook(batched(grad, level))
-            return None if found is None else physical_at(found, level)
+            with running(Level(size, randomness)) as level:  # the vmap itself has mostly returned by then
+                found = hook(batched(grad, level))
+                return None if found is None else physical_at(found, level)
         return self._physical.register_hook(on_physical)
 
     def retain_grad(self) -> None:
