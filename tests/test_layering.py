@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
 CORE = ("amp", "autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
-        "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "return_types",
+        "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "rare_methods", "return_types",
         "tensor", "torch_dispatch", "torch_function", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is

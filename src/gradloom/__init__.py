@@ -193,6 +193,7 @@ if _typing.TYPE_CHECKING:
         ShortTensor as ShortTensor,
         set_default_tensor_type as set_default_tensor_type,
     )
+    from .rare_methods import from_dlpack as from_dlpack
     from .ops._schema import FunctionSchema as FunctionSchema, Tag as Tag
     from .ops._types import (
         AnyType as AnyType,
@@ -216,7 +217,7 @@ _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
-         "_efficientzerotensor": ".autograd.zero_tangent",
+         "_efficientzerotensor": ".autograd.zero_tangent", "from_dlpack": ".rare_methods",
          **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
                           "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
                           "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"),

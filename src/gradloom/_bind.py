@@ -23,6 +23,9 @@ from .overloads import register_types
 from .python_operators import bind_python_operators
 from .tensor import Tensor, wrapped_number
 
+_RARE = ("apply_", "map_", "map2_", "const_data_ptr", "is_shared", "is_pinned", "is_distributed", "dim_order",
+         "pin_memory", "share_memory_", "dense_dim", "sparse_dim", "to_dense", "__dlpack__", "__dlpack_device__",
+         "_view_func")
 # Methods that tensor.py writes out, for speed.
 _BY_HAND = frozenset(("conj",))
 
@@ -52,8 +55,22 @@ def bind() -> dict:
             setattr(Tensor, name, property(_getter(operators[operator]), _SETTERS.get(name)))
     conversions.bind(Tensor)
     indexing.bind(Tensor)
+    for name in _RARE:
+        setattr(Tensor, name, _imported(name))
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+
+
+def _imported(name):
+    """A method that gradloom.rare_methods is imported for when it is first called."""
+    def method(self, *args, **kwargs):
+        from . import rare_methods
+        found = getattr(rare_methods, name)
+        setattr(Tensor, name, found)
+        return found(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
 
 
 def _getter(operator):

@@ -92,6 +92,7 @@ class Tensor(TensorBase):
     is_xpu: bool = False
     is_vulkan: bool = False
     is_cpu: bool = True
+    is_sparse_csr = is_ipu = is_maia = is_mtia = is_xla = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from .construct import legacy_tensor
@@ -641,13 +642,21 @@ class Tensor(TensorBase):
         return bool(array.item())
 
     def __float__(self) -> float:
+        self._check_single()
         return float(_real_number(self.item(), "double"))
 
     def __int__(self) -> int:
+        self._check_single()
         return int(_real_number(self.item(), "int64_t"))
 
     def __complex__(self) -> complex:
+        self._check_single()
         return complex(self.item())
+
+    def _check_single(self) -> None:
+        if self._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars, but this one has "
+                             f"{self._array.size}")
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
