@@ -333,6 +333,45 @@ class TestProfiler:
         assert [event.name for event in prof.events()] == ["by function"]
 
 
+class TestFunctorch:
+    def test_tensors_within_vmap_are_batched(self, torch):
+        names, x = torch._C._functorch, torch.arange(6.0).reshape(3, 2)
+        seen = []
+
+        def look(row):
+            seen.append((names.is_batchedtensor(row), names.is_functorch_wrapped_tensor(row),
+                         names.maybe_get_level(row), names.maybe_get_bdim(row), names.maybe_current_level(),
+                         names.current_level(), names.get_dynamic_layer_stack_depth(),
+                         names.get_unwrapped(row).tolist(), names.is_gradtrackingtensor(row)))
+            return row.sum()
+
+        torch.func.vmap(look)(x)
+        assert seen == [(True, True, 1, 0, 1, 1, 1, x.tolist(), False)]
+
+    def test_levels_are_counted_from_the_outside(self, torch):
+        names, x = torch._C._functorch, torch.ones(2, 3, 4)
+        seen = []
+
+        def look(row):
+            outer = names.get_unwrapped(row)
+            seen.append((names.maybe_get_level(row), names.maybe_get_level(outer), tuple(outer.shape),
+                         tuple(names.get_unwrapped(outer).shape)))
+            return row.sum()
+
+        torch.func.vmap(torch.func.vmap(look))(x)
+        assert seen == [(2, 1, (3, 4), (2, 3, 4))]
+
+    def test_tensors_elsewhere_are_not(self, torch, leaf):
+        names = torch._C._functorch
+        assert not names.is_batchedtensor(leaf) and not names.is_functorch_wrapped_tensor(leaf)
+        assert names.maybe_get_level(leaf) == names.maybe_get_bdim(leaf) == -1
+        assert names.maybe_current_level() is None and names.get_dynamic_layer_stack_depth() == 0
+        with pytest.raises(RuntimeError, match="No wrappers present"):
+            names.get_unwrapped(leaf)
+        with pytest.raises(RuntimeError):
+            names.current_level()
+
+
 class TestOperators:
     def test_operators_are_found_by_their_modules(self, torch, leaf):
         assert torch._C._VariableFunctions.rsub(leaf, 1).tolist() == [0, 0, 0]
@@ -376,6 +415,7 @@ def test_a_missing_name_says_why(gradloom):
 
 
 def test_all_names_that_are_listed_are_there(gradloom):
-    for place in (gradloom._C, gradloom._C._autograd, gradloom._C._functions, gradloom._C._profiler):
+    for place in (gradloom._C, gradloom._C._autograd, gradloom._C._functions, gradloom._C._functorch,
+                  gradloom._C._profiler):
         for name in dir(place):
             getattr(place, name)

@@ -16,9 +16,10 @@ from ..torch_function.answers import DisableTorchFunction, DisableTorchFunctionS
 if TYPE_CHECKING:
     from . import _autograd as _autograd
     from . import _functions as _functions
+    from . import _functorch as _functorch
     from . import _profiler as _profiler
 
-_MODULES = {"_autograd", "_functions", "_profiler"}
+_MODULES = {"_autograd", "_functions", "_functorch", "_profiler"}
 # Names that few programs ask for -> (the module that has them, their name there).
 _LAZY = {
     **{name: ("gradloom._C._state", name) for name in (
