@@ -57,7 +57,7 @@ _DERIVED = (
 _STRING = re.compile(r"""(["'])[ !#-&(-\[\]-~]{0,100}\1""")
 _QUOTES = frozenset("\"'\\")
 _LISTS = re.compile(r"Tensor\??\[\d*\]")
-_ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which callers may use for these parameters
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names, which callers may use for these parameters
 
 
 def check_names(text: Text, schema: FunctionSchema) -> None:
@@ -85,7 +85,7 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
     inputs = [a.name for a in schema.inputs]
     if inputs[:1] == ["self"] and "input" in inputs:
         raise _error(text, "input", "an argument `input` beside `self`, which callers of the function know as `input`")
-    for word, alias in _ALIASES.items():
+    for word, alias in ALIASES.items():
         if word in inputs and alias in inputs:
             raise _error(text, alias, f"an argument `{alias}` beside `{word}`, which may be called `{alias}`, too")
     _check_derived(text, arguments, [*arguments, *results])

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .public_names import PublicName
+from .reserved import ALIASES
 from .schema import Type
 from .target import Target
 from .wrapper_parts import Parameter
@@ -151,7 +152,8 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
     returns = _returns(w, method, results)
     varargs = _varargs(w, shown)
     found = []
-    for starred in (None, varargs) if varargs is not None else (None,):
+    forms: list[tuple[Parameter | None, dict[str, str]]] = [(None, renamed) for renamed in _numpy_names(shown)]
+    for starred, renamed in [*forms, (varargs, {})] if varargs is not None else forms:
         positional = ["self"] if method else []
         keywords: list[str] = []
         for p in shown:
@@ -160,8 +162,9 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
             if p is starred:
                 positional.append(f"*{name}: int")
                 continue
-            text = f"{name}: {argument_type(p.argument.type, p.number)}{_default(p)}"
-            (keywords if p.argument.kwarg_only else positional).append(text)
+            default = "" if name in renamed else _default(p)  # it is by this name that the form is chosen
+            text = f"{renamed.get(name, name)}: {argument_type(p.argument.type, p.number)}{default}"
+            (keywords if keywords or name in renamed or p.argument.kwarg_only else positional).append(text)
         if w.makes_leaf:
             keywords.append("requires_grad: bool = False")
         if w.has_out and not method:
@@ -169,6 +172,15 @@ def signatures(w: Wrapper, method: bool, results: dict[str, ResultClass]) -> lis
         if keywords and starred is None:
             positional.append("*")
         found.append(Signature(", ".join(positional + keywords), returns))
+    return found
+
+
+def _numpy_names(shown: Sequence[Parameter]) -> list[dict[str, str]]:
+    """The ways to call parameters by NumPy's names: none of them, `keepdims`, `axis`, both."""
+    names = {p.argument.name for p in shown}
+    found: list[dict[str, str]] = [{}]
+    for name in sorted(ALIASES.keys() & names, reverse=True):
+        found += [{**renamed, name: ALIASES[name]} for renamed in found]
     return found
 
 

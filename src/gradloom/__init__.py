@@ -124,8 +124,8 @@ try:
         unique_consecutive as unique_consecutive,
     )
     _bind_reductions(Tensor)
-except Exception as error:  # generated/ is missing, stale or half-edited: the generator must still start
-    _broken = error
+except Exception as _error:  # generated/ is missing, stale or half-edited: the generator must still start
+    _broken = _error
 finally:
     if _collects:
         _gc.enable()
@@ -209,6 +209,7 @@ if _typing.TYPE_CHECKING:
         TensorType as TensorType,
     )
     from .serialization import load as load, save as save
+    from .batching.mapping import vmap as vmap
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",

@@ -131,6 +131,9 @@ PYTHON_TYPES = {_builtins.float: float64, _builtins.int: int64, _builtins.bool: 
 class _Default:
     """The default floating-point type, with what follows from it."""
 
+    float: dtype
+    complex: dtype
+
     __slots__ = ("float", "complex", "numpy_float", "numpy_complex")
 
     def set(self, d: dtype) -> None:
@@ -138,7 +141,7 @@ class _Default:
         self.numpy_float, self.numpy_complex = d.numpy, self.complex.numpy
 
 
-default = _Default()
+default: _Default = _Default()
 default.set(float32)
 
 
@@ -230,7 +233,7 @@ class finfo(_Info):
         if not isinstance(type, dtype) or type.category < FLOATING:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                             f"'{type!r}'")
-        self.dtype = str(type)[6:]
+        self.dtype: str = str(type)[6:]
         real = type.to_real()
         if real is bfloat16:
             import ml_dtypes
@@ -257,7 +260,7 @@ class iinfo(_Info):
     def __init__(self, type: dtype) -> None:
         if not isinstance(type, dtype) or type.category != INTEGRAL:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
-        self.dtype = str(type)[6:]
+        self.dtype: str = str(type)[6:]
         self._info = np.iinfo(type.numpy)
 
     def __repr__(self) -> str:

@@ -47,6 +47,9 @@ class Library:
         RuntimeError: if there is another Library of kind DEF for the namespace.
     """
 
+    ns: str
+    dispatch_key: str
+
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}. Write DEF, FRAGMENT or IMPL")

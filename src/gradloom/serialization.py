@@ -370,12 +370,12 @@ def _named(item: Any) -> tuple[Any, str, str]:
     return item, item.__module__, item.__qualname__
 
 
-def add_safe_globals(safe_globals: Iterable[Callable | tuple[Callable, str]]) -> None:
+def add_safe_globals(safe_globals: Iterable[Callable[..., Any] | tuple[Callable[..., Any], str]]) -> None:
     """Let `load` rebuild objects of these classes, or call these functions; `(class, "module.name")` renames one."""
     _safe.extend(safe_globals)
 
 
-def get_safe_globals() -> list:
+def get_safe_globals() -> list[Any]:
     """What add_safe_globals allowed so far."""
     return list(_safe)
 
@@ -388,11 +388,11 @@ def clear_safe_globals() -> None:
 class safe_globals:
     """A `with` block in which `load` also allows these classes and functions."""
 
-    def __init__(self, safe_globals: Iterable[Callable | tuple[Callable, str]]) -> None:
-        self.added = list(safe_globals)
+    def __init__(self, safe_globals: Iterable[Callable[..., Any] | tuple[Callable[..., Any], str]]) -> None:
+        self.added: list[Any] = list(safe_globals)
 
     def __enter__(self) -> None:
-        self.before = list(_safe)
+        self.before: list[Any] = list(_safe)
         add_safe_globals(self.added)
 
     def __exit__(self, *exception: Any) -> None:

@@ -98,7 +98,7 @@ class Tensor(TensorBase):
         from .construct import legacy_tensor
         return legacy_tensor(cls, args, kwargs)
 
-    __torch_dispatch__ = staticmethod(disabled_torch_dispatch)
+    __torch_dispatch__: Any = staticmethod(disabled_torch_dispatch)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

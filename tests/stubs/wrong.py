@@ -27,6 +27,7 @@ class Halves(torch.autograd.Function):
 
 def names(x: Tensor) -> None:
     torch.sinn(x)  # E: attr-defined | reportAttributeAccessIssue
+    x.sum(axes=0)  # E: call-overload | reportCallIssue
     x.summ()  # E: attr-defined | reportAttributeAccessIssue
     F.rellu(x)  # E: attr-defined | reportAttributeAccessIssue
     torch.special.i00(x)  # E: attr-defined | reportAttributeAccessIssue
@@ -46,7 +47,7 @@ def arguments(x: Tensor, text: str) -> None:
     torch.zeros("two")  # E: call-overload | reportCallIssue
     torch.zeros(2, dtype="float32")  # E: call-overload | reportCallIssue
     torch.sum(x, dim="rows")  # E: call-overload | reportArgumentType
-    torch.cat(x, 0.5)  # E: arg-type | reportArgumentType
+    torch.cat(x, 0.5)  # E: call-overload | reportArgumentType
     torch.tensor([1.0], requires_grad="yes")  # E: arg-type | reportArgumentType
     torch.randn(2, generator=0)  # E: call-overload | reportCallIssue
     x.reshape("a")  # E: call-overload | reportCallIssue

@@ -52,6 +52,8 @@ class autocast:
         RuntimeError: if there is no autocast for the device.
     """
 
+    device: str
+
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
                  cache_enabled: bool | None = None) -> None:
         _check_device_type(device_type)

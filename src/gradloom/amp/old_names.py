@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..dtype import dtype
 from . import settings
 
 
@@ -23,17 +24,24 @@ def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Ca
     return old
 
 
-get_autocast_cpu_dtype = _old("get_autocast_cpu_dtype", "cpu", settings.get_autocast_dtype)
-set_autocast_cpu_dtype = _old("set_autocast_cpu_dtype", "cpu", settings.set_autocast_dtype, "dtype")
-is_autocast_cpu_enabled = _old("is_autocast_cpu_enabled", "cpu", settings.is_autocast_enabled)
-set_autocast_cpu_enabled = _old("set_autocast_cpu_enabled", "cpu", settings.set_autocast_enabled, "enabled")
-get_autocast_gpu_dtype = _old("get_autocast_gpu_dtype", "cuda", settings.get_autocast_dtype)
-set_autocast_gpu_dtype = _old("set_autocast_gpu_dtype", "cuda", settings.set_autocast_dtype, "dtype")
-get_autocast_ipu_dtype = _old("get_autocast_ipu_dtype", "ipu", settings.get_autocast_dtype)
-set_autocast_ipu_dtype = _old("set_autocast_ipu_dtype", "ipu", settings.set_autocast_dtype, "dtype")
-is_autocast_ipu_enabled = _old("is_autocast_ipu_enabled", "ipu", settings.is_autocast_enabled)
-set_autocast_ipu_enabled = _old("set_autocast_ipu_enabled", "ipu", settings.set_autocast_enabled, "enabled")
-get_autocast_xla_dtype = _old("get_autocast_xla_dtype", "xla", settings.get_autocast_dtype)
-set_autocast_xla_dtype = _old("set_autocast_xla_dtype", "xla", settings.set_autocast_dtype, "dtype")
-is_autocast_xla_enabled = _old("is_autocast_xla_enabled", "xla", settings.is_autocast_enabled)
-set_autocast_xla_enabled = _old("set_autocast_xla_enabled", "xla", settings.set_autocast_enabled, "enabled")
+get_autocast_cpu_dtype: Callable[[], dtype] = _old("get_autocast_cpu_dtype", "cpu", settings.get_autocast_dtype)
+set_autocast_cpu_dtype: Callable[[dtype], None] = _old(
+    "set_autocast_cpu_dtype", "cpu", settings.set_autocast_dtype, "dtype")
+is_autocast_cpu_enabled: Callable[[], bool] = _old("is_autocast_cpu_enabled", "cpu", settings.is_autocast_enabled)
+set_autocast_cpu_enabled: Callable[[bool], None] = _old(
+    "set_autocast_cpu_enabled", "cpu", settings.set_autocast_enabled, "enabled")
+get_autocast_gpu_dtype: Callable[[], dtype] = _old("get_autocast_gpu_dtype", "cuda", settings.get_autocast_dtype)
+set_autocast_gpu_dtype: Callable[[dtype], None] = _old(
+    "set_autocast_gpu_dtype", "cuda", settings.set_autocast_dtype, "dtype")
+get_autocast_ipu_dtype: Callable[[], dtype] = _old("get_autocast_ipu_dtype", "ipu", settings.get_autocast_dtype)
+set_autocast_ipu_dtype: Callable[[dtype], None] = _old(
+    "set_autocast_ipu_dtype", "ipu", settings.set_autocast_dtype, "dtype")
+is_autocast_ipu_enabled: Callable[[], bool] = _old("is_autocast_ipu_enabled", "ipu", settings.is_autocast_enabled)
+set_autocast_ipu_enabled: Callable[[bool], None] = _old(
+    "set_autocast_ipu_enabled", "ipu", settings.set_autocast_enabled, "enabled")
+get_autocast_xla_dtype: Callable[[], dtype] = _old("get_autocast_xla_dtype", "xla", settings.get_autocast_dtype)
+set_autocast_xla_dtype: Callable[[dtype], None] = _old(
+    "set_autocast_xla_dtype", "xla", settings.set_autocast_dtype, "dtype")
+is_autocast_xla_enabled: Callable[[], bool] = _old("is_autocast_xla_enabled", "xla", settings.is_autocast_enabled)
+set_autocast_xla_enabled: Callable[[bool], None] = _old(
+    "set_autocast_xla_enabled", "xla", settings.set_autocast_enabled, "enabled")

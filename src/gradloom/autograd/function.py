@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, state
@@ -64,13 +64,13 @@ class FunctionCtx:
         if not isinstance(value, int):  # of which bool is one
             raise TypeError("set_materialize_grads received an invalid combination of arguments - got "
                             f"({type(value).__name__}), but expected (bool)")
-        self.materialize_grads = bool(value)
+        self.materialize_grads: bool = bool(value)
 
 
 class FunctionMeta(type):
     """Gives every Function class its node class, `<Name>Backward`."""
 
-    def __init__(cls, name, bases, namespace):
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
         cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
 
@@ -186,13 +186,13 @@ class Function(metaclass=FunctionMeta):
 
     generate_vmap_rule = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         import warnings
         warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all "
                       "static, so you should invoke them on the class itself. Instantiating an autograd function will "
                       "raise an error in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
                            "new-style autograd function with static forward method. (Example: "
                            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")

@@ -39,7 +39,7 @@ class Jacobians:
     def __init__(self, func, inputs, eps):
         self.func, self.inputs, self.eps = func, inputs, eps
         self.kept: list[int] | None = None
-        self.positions = [i for i, x in enumerate(inputs) if is_differentiable(x)]
+        self.positions: list[int] = [i for i, x in enumerate(inputs) if is_differentiable(x)]
         if not self.positions:
             raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them "
                              "have requires_grad=True.")

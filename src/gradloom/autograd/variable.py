@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import _operators
 from . import engine
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
 
 __all__ = ["Variable", "VariableMeta"]
 
@@ -35,10 +40,10 @@ class ImperativeEngine:
 class VariableMeta(type):
     """Every Tensor is a Variable."""
 
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _operators.Tensor)
 
-    def __call__(cls, data=None, requires_grad=False, volatile=None):
+    def __call__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: object = None) -> Tensor:
         """A Tensor on the memory of `data`, without its history.
 
         Args:

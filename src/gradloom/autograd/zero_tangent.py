@@ -10,6 +10,8 @@ zeros. No user sees one, as a result's tangent is made an ordinary tensor when i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import _operators, interception
@@ -24,7 +26,7 @@ class ZeroTensor(Tensor):
     """Zeros that are known to be; see Note [Zero tangents]. `_array` holds them for whoever reads it."""
 
     __module__ = "gradloom"
-    __torch_function__ = disabled_torch_function  # results are ordinary tensors, but where a rule says so
+    __torch_function__: Any = disabled_torch_function  # results are ordinary tensors, but where a rule says so
 
     @property
     def _operand(self):

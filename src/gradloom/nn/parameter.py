@@ -35,7 +35,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     modules know it.
     """
 
-    __torch_function__ = disabled_torch_function
+    __torch_function__: Any = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
@@ -79,7 +79,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's state_dict.
     """
 
-    __torch_function__ = disabled_torch_function
+    __torch_function__: Any = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         data = gl.empty(0) if data is None else data

@@ -42,6 +42,8 @@ class OpOverload:
         RuntimeError: if the schema does not take the arguments.
     """
 
+    __name__: str
+
     def __init__(self, packet: OpOverloadPacket, row: Row) -> None:
         self._overloadpacket, self._row = packet, row
         self._overloadname = row.overload
@@ -146,6 +148,9 @@ class OpOverloadPacket:
         rows: its overloads in the order of trial.
         function: what users call besides this object, whose source and documentation are shown; if there is one.
     """
+
+    namespace: str
+    __name__: str
 
     def __init__(self, namespace: str, name: str, rows: list[Row], function: Callable[..., Any] | None = None) -> None:
         self.namespace, self._qualified_op_name = namespace, f"{namespace}::{name}"

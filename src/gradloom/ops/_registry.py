@@ -33,6 +33,10 @@ class Registration:
         is_package: whether they are from a package that was imported, and not from `define`.
     """
 
+    generated: str
+    namespace: str
+    is_package: bool
+
     def __init__(self, generated: str, namespace: str, is_package: bool = False) -> None:
         self.generated, self.namespace, self.is_package = generated, namespace, is_package
         self.operators: tuple[str, ...] = ()

@@ -112,6 +112,11 @@ class FunctionSchema:
         arguments, returns: in their order; keyword-only arguments last.
     """
 
+    name: str
+    overload_name: str
+    arguments: list[Argument]
+    returns: list[Argument]
+
     def __init__(self, name: str, overload_name: str, arguments: list[Argument], returns: list[Argument]) -> None:
         self.name, self.overload_name = name, overload_name
         self.arguments, self.returns = arguments, returns

@@ -21,6 +21,8 @@ _NUMBERED = frozenset(("ScalarType", "Layout", "MemoryFormat"))
 class Type:
     """What an argument may be."""
 
+    annotation_str: str
+
     __slots__ = ("annotation_str",)
 
     def __init__(self, annotation: str) -> None:
@@ -114,6 +116,8 @@ class OptionalType(_Containing):
 
 class ListType(_Containing):
     """A list; `size` is its length if that is fixed, else None."""
+
+    size: int | None
 
     __slots__ = ("size",)
 

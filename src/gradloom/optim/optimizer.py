@@ -43,7 +43,7 @@ class _Required:
         return "<required parameter>"
 
 
-required = _Required()
+required: _Required = _Required()
 
 
 def _add(hooks, hook, prepend=False):

@@ -35,6 +35,16 @@ class profile:
         post_processing_timeout_s, activity_filters: have no effect.
     """
 
+    record_shapes: bool
+    with_flops: bool
+    profile_memory: bool
+    with_stack: bool
+    with_modules: bool
+    use_cpu: bool
+    experimental_config: Any
+    acc_events: bool
+    entered: bool
+
     def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
                  record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,

@@ -110,6 +110,31 @@ class FunctionEvent(FormattedTimesMixin):
     The other arguments say what belongs to other devices and machines, and keep their defaults here.
     """
 
+    id: int
+    name: str
+    overload_name: str | None
+    trace_name: str | None
+    thread: int
+    fwd_thread: int | None
+    node_id: int
+    input_shapes: Any
+    concrete_inputs: Any
+    kwinputs: Any
+    stack: list[str] | None
+    scope: int
+    sequence_nr: int
+    flops: int | None
+    cpu_memory_usage: int
+    device_memory_usage: int
+    use_device: str | None
+    device_type: DeviceType
+    device_index: int
+    is_async: bool
+    is_remote: bool
+    is_legacy: bool
+    is_user_annotation: bool
+    is_python_function: bool
+
     self_cpu_percent: Any = -1
     total_cpu_percent: Any = -1
     total_device_percent: Any = -1
@@ -127,7 +152,7 @@ class FunctionEvent(FormattedTimesMixin):
                  structured_input_strides: Any = None, input_dtypes: Any = None) -> None:
         self.id, self.name, self.overload_name, self.trace_name = id, name, overload_name, trace_name
         self.thread, self.fwd_thread, self.node_id = thread, fwd_thread, node_id
-        self.time_range = Interval(start_us, end_us)
+        self.time_range: Interval = Interval(start_us, end_us)
         self.count = 1
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []
@@ -139,7 +164,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.stack, self.scope, self.sequence_nr, self.flops = stack, scope, sequence_nr, flops
         self.cpu_memory_usage, self.device_memory_usage = cpu_memory_usage, device_memory_usage
         self.use_device, self.device_type, self.device_index = use_device, device_type, device_index
-        self.device_resource_id = thread if device_resource_id is None else device_resource_id
+        self.device_resource_id: int = thread if device_resource_id is None else device_resource_id
         self.is_async, self.is_remote, self.is_legacy = is_async, is_remote, is_legacy
         self.is_user_annotation, self.is_python_function = is_user_annotation, is_python_function
         self.activity_type = activity_type
@@ -205,6 +230,8 @@ def _check_event(what: str, event) -> None:
 
 class FunctionEventAvg(FormattedTimesMixin):
     """The calls of one name together: how many, and the sums of their times and memory."""
+
+    flops: int
 
     self_cpu_percent: Any = -1
     total_cpu_percent: Any = -1

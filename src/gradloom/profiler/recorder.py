@@ -38,6 +38,15 @@ _NOT_NUMBERED = 1 << 60  # nodes that belong to no operator have sequence number
 class Record:
     """One call while it runs, and what is known of it afterwards. Times are in nanoseconds."""
 
+    name: str
+    overload: str
+    scope: int
+    sequence_nr: int
+    thread: int
+    parent: Record | None
+    allocated: int
+    flops: int
+
     __slots__ = ("name", "overload", "scope", "sequence_nr", "start", "end", "thread", "parent", "arguments", "stack",
                  "keywords", "allocated", "flops", "twin")
 
@@ -50,7 +59,7 @@ class Record:
         self.allocated = self.flops = 0
         self.twin: Record | None = None
         self.end: int | None = None
-        self.start = _clock()
+        self.start: int = _clock()
 
 
 class Recorder:
@@ -62,6 +71,12 @@ class Recorder:
         stack: note where in the user's code a call is.
         flops: estimate floating point operations.
     """
+
+    shapes: bool
+    stack: bool
+    flops: bool
+    wall_start: int
+    start: int
 
     def __init__(self, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False) -> None:
         self.shapes, self.stack, self.flops = shapes, stack, flops

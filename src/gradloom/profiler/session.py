@@ -67,6 +67,15 @@ class _KinetoProfile:
         AssertionError: if `activities` names none.
     """
 
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+    experimental_config: Any
+    execution_trace_observer: Any
+    acc_events: bool
+
     def __init__(self, *, activities: Iterable[Any] | None = None, record_shapes: bool = False,
                  profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
                  with_modules: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
@@ -252,6 +261,9 @@ class profile(_KinetoProfile):
         TypeError: if the schedule cannot be called.
     """
 
+    step_num: int
+    current_action: ProfilerAction
+
     def __init__(self, *, activities: Iterable[Any] | None = None,
                  schedule: Callable[[int], ProfilerAction] | None = None,
                  on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False,
@@ -272,7 +284,7 @@ class profile(_KinetoProfile):
             raise TypeError(f"'{type(schedule).__name__}' object is not callable: schedule must be a function from the "
                             "number of a step to a ProfilerAction")
         self.schedule = always if schedule is None else schedule
-        self.record_steps = schedule is not None
+        self.record_steps: bool = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
         self.current_action = self.schedule(0)

@@ -41,6 +41,10 @@ class Definition:
         sources: the generated code, by module.
     """
 
+    namespace: str
+    operators: tuple[str, ...]
+    overrides: tuple[str, ...]
+
     def __init__(self, specification: Specification, modules: dict[str, ModuleType], sources: dict[str, str],
                  registration: _registry.Registration) -> None:
         self.namespace = specification.target.namespace

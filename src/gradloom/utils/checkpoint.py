@@ -90,6 +90,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
 class set_checkpoint_early_stop:
     """A `with` block in which checkpoints do (or do not) stop a run in backward as soon as they can."""
 
+    before: bool
+
     def __init__(self, enable: bool) -> None:
         self.enable = enable
 
@@ -102,6 +104,8 @@ class set_checkpoint_early_stop:
 
 class set_checkpoint_debug_enabled:
     """A `with` block that overrides the `debug` of the checkpoints in it; None leaves it to each of them."""
+
+    before: bool | None
 
     def __init__(self, enabled: bool | None) -> None:
         self.enabled = enabled

@@ -129,6 +129,10 @@ class BackwardHook:
         user_pre_hooks: functions `(module, grad_output) -> tuple | None`.
     """
 
+    input_positions: None
+    output_positions: None
+    grad_outputs: None
+
     def __init__(self, module, user_hooks, user_pre_hooks) -> None:
         self.module = module
         self.user_hooks = user_hooks
@@ -144,7 +148,7 @@ class BackwardHook:
 
         Returns the arguments to call with.
         """
-        self.input_count = len(args)
+        self.input_count: int = len(args)
         args, self.input_positions = self._through_identity(args, self._on_input_gradients)
         return args
 
@@ -154,7 +158,7 @@ class BackwardHook:
         Returns what the module returns.
         """
         outputs = result if isinstance(result, tuple) else (result,)
-        self.output_count = len(outputs)
+        self.output_count: int = len(outputs)
         outputs, self.output_positions = self._through_identity(outputs, self._on_output_gradients)
         return outputs if isinstance(result, tuple) else outputs[0]
 

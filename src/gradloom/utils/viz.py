@@ -87,6 +87,9 @@ class Graph:
         edges: in the same order.
     """
 
+    vertices: tuple[Vertex, ...]
+    edges: tuple[Edge, ...]
+
     def __init__(self, vertices: Iterable[Vertex], edges: Iterable[Edge]) -> None:
         self.vertices, self.edges = tuple(vertices), tuple(edges)
 

@@ -50,6 +50,11 @@ def arithmetic(x: Tensor, y: Tensor) -> Tensor:
 def reductions(x: Tensor) -> None:
     assert_type(x.sum(), Tensor)
     assert_type(x.mean(dim=(0, 1), keepdim=True), Tensor)
+    assert_type(x.sum(axis=0), Tensor)
+    assert_type(torch.sum(x, axis=(0, 1), keepdims=True), Tensor)
+    assert_type(x.mean(1, keepdims=True), Tensor)
+    assert_type(torch.cat([x, x], axis=1), Tensor)
+    assert_type(x.max(axis=1, keepdims=True).values, Tensor)
     values, indices = x.max(dim=1)
     assert_type(values, Tensor)
     found = torch.max(x, dim=1)

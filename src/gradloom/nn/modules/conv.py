@@ -27,6 +27,9 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: their sizes, checked; their parameters; how they are printed."""
 
+    weight: Parameter
+    bias: Parameter
+
     __constants__: list[str] = [
         "stride",
         "padding",

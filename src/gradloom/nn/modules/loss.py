@@ -458,7 +458,8 @@ class TripletMarginWithDistanceLoss(_Loss):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
-        self.distance_function = F.pairwise_distance if distance_function is None else distance_function
+        self.distance_function: Callable[[Tensor, Tensor], Tensor] = (
+            F.pairwise_distance if distance_function is None else distance_function)
         self.margin = margin
         self.swap = swap
 

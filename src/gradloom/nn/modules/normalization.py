@@ -42,7 +42,7 @@ class LayerNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
 
@@ -90,7 +90,7 @@ class RMSNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _shape(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         weight = (

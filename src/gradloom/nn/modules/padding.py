@@ -43,7 +43,7 @@ class _ConstantPadNd(Module):
     def __init__(self, padding: int | IntList, value: float) -> None:
         super().__init__()
         self.value = value
-        self.padding = _SIDES[self._spatial](padding)
+        self.padding: tuple[int, ...] = _SIDES[self._spatial](padding)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
@@ -99,7 +99,7 @@ class _ModePadNd(Module):
 
     def __init__(self, padding: int | IntList) -> None:
         super().__init__()
-        self.padding = _SIDES[self._spatial](padding)
+        self.padding: tuple[int, ...] = _SIDES[self._spatial](padding)
 
     def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._spatial + 1, self._spatial + 2):

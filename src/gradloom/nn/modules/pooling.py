@@ -48,6 +48,8 @@ class _MaxPoolNd(Module):
         ceil_mode: round the output's sizes up instead of down.
     """
 
+    stride: IntList | int
+
     __constants__: list[str] = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
 
     def __init__(
@@ -99,6 +101,10 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
+    kernel_size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    padding: tuple[Any, ...]
+
     _sizes: Callable[..., tuple[Any, ...]]  # one per dimension, of one number or several
 
     def __init__(self, kernel_size: int | IntList, stride: int | IntList | None = None,
@@ -173,6 +179,10 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: count padding zeros in the mean.
     """
 
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
     def __init__(
         self,
         kernel_size: int | IntList,
@@ -195,6 +205,8 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
+    stride: IntList | int
+
     __constants__: list[str] = [*_AvgPoolNd.__constants__, "divisor_override"]
 
     def __init__(
@@ -243,6 +255,10 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
 
 class _FractionalMaxPoolNd(Module):
+    kernel_size: Any
+    output_size: Any | None
+    output_ratio: Any | None
+
     def __init__(
         self,
         kernel_size: int | IntList,

@@ -129,6 +129,8 @@ class Upsample(Module):
         recompute_scale_factor: compute the factor anew from the rounded size.
     """
 
+    scale_factor: tuple[float, ...]
+
     __constants__: list[str] = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 
     def __init__(
@@ -140,7 +142,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        self.name = type(self).__name__
+        self.name: str = type(self).__name__
         self.size = size
         if isinstance(scale_factor, tuple):
             self.scale_factor = tuple(float(factor) for factor in scale_factor)

@@ -22,6 +22,8 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Module):
     """A parameter `weight` (num_embeddings, embedding_dim), drawn from the standard normal distribution."""
 
+    weight: Parameter
+
     def _make_weight(self, given, frozen, device, dtype):
         rows, columns = self.num_embeddings, self.embedding_dim
         if self.padding_idx is not None:

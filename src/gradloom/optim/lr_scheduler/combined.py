@@ -26,6 +26,8 @@ class SequentialLR(LRScheduler):
         schedulers: the schedulers, in their order.
     """
 
+    last_epoch: int
+
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
                  last_epoch: int = -1) -> None:
         _require_same_optimizer(type(self).__name__, schedulers, optimizer)

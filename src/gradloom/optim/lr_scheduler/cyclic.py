@@ -75,21 +75,21 @@ class CyclicLR(LRScheduler):
         if last_epoch == -1:
             for rate, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 set_rate(group, rate)
-        self.max_lrs = one_per_group(optimizer, max_lr, "max_lr")
+        self.max_lrs: list[float] = one_per_group(optimizer, max_lr, "max_lr")
         step_size_down = step_size_up if step_size_down is None else step_size_down
-        self.total_size = float(step_size_up) + float(step_size_down)
-        self.step_ratio = float(step_size_up) / self.total_size
+        self.total_size: float = float(step_size_up) + float(step_size_down)
+        self.step_ratio: float = float(step_size_up) / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
         self.gamma = gamma
         self.scale_fn = scale_fn
-        self.scale_mode = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
+        self.scale_mode: str = "iterations" if scale_fn is None and mode == "exp_range" else scale_mode
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _require_momentum(optimizer)
-            self.base_momentums = one_per_group(optimizer, base_momentum, "base_momentum")
-            self.max_momentums = one_per_group(optimizer, max_momentum, "max_momentum")
+            self.base_momentums: list[float] = one_per_group(optimizer, base_momentum, "base_momentum")
+            self.max_momentums: list[float] = one_per_group(optimizer, max_momentum, "max_momentum")
             if last_epoch == -1:
                 for momentum, group in zip(self.max_momentums, optimizer.param_groups, strict=True):
                     _set_momentum(group, momentum)
@@ -151,7 +151,7 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         require_optimizer(optimizer)
         self.optimizer = optimizer
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _total_steps(total_steps, epochs, steps_per_epoch)
         if not 0 <= pct_start <= 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -169,7 +169,7 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _require_momentum(optimizer)
-            self.use_beta1 = "betas" in optimizer.defaults
+            self.use_beta1: bool = "betas" in optimizer.defaults
             if last_epoch == -1:
                 lows = one_per_group(optimizer, base_momentum, "base_momentum")
                 highs = one_per_group(optimizer, max_momentum, "max_momentum")
@@ -247,6 +247,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_mult: factor of that from one restart to the next.
         optimizer: the Optimizer whose learning rates are set.
     """
+
+    T_i: int
+    T_cur: int
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
                  last_epoch: int = -1) -> None:

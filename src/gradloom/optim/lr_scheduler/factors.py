@@ -31,6 +31,8 @@ __all__ = [
 class _OfFunctions(LRScheduler):
     """A scheduler whose rates follow functions of the epoch, one for each group."""
 
+    lr_lambdas: Any
+
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:
         self.lr_lambdas = one_per_group(optimizer, lr_lambda, "lr_lambdas")
@@ -110,7 +112,7 @@ class MultiStepLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones: Counter[int] = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 

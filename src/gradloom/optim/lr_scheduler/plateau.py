@@ -28,6 +28,10 @@ class ReduceLROnPlateau(LRScheduler):
         optimizer: the Optimizer whose learning rates are set.
     """
 
+    best: float
+    cooldown_counter: int
+    num_bad_epochs: int
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -49,7 +53,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.optimizer = optimizer
         self.factor = factor
-        self.min_lrs = one_per_group(optimizer, min_lr, "min_lrs")
+        self.min_lrs: list[float] = one_per_group(optimizer, min_lr, "min_lrs")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -73,7 +77,7 @@ class ReduceLROnPlateau(LRScheduler):
             metrics: the quantity that is watched, as a number or a Tensor of one element.
         """
         current = float(metrics)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best = current
             self.num_bad_epochs = 0

@@ -35,6 +35,8 @@ class Explanation:
         blocks: headings, paragraphs, tables, equations and source code, in their order.
     """
 
+    title: str
+
     def __init__(self, target: Target, among: Sequence[Library]) -> None:
         self._target, self._libraries = target, among
         self.title = target.title

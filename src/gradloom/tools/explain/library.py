@@ -35,6 +35,12 @@ class Library:
         definition: what `gradloom.ops.define` gave, for those that it made.
     """
 
+    specification: Specification
+    definition: Definition | None
+    notation: Notation
+    kernels: Functions
+    composites: Functions
+
     def __init__(self, specification: Specification, definition: Definition | None = None) -> None:
         self.specification, self.definition = specification, definition
         self.target = specification.target
