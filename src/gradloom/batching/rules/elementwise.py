@@ -1,0 +1,23 @@
+"""Rules of pointwise operators whose operands do not broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import _operators as ops
+from ..call import Call
+from .general import pointwise, written
+
+
+def fill(call: Call) -> Any:
+    """With a tensor of one element, which may be another one in each example."""
+    written(call)
+    if not call.is_batched("value"):
+        return pointwise(call)
+    value, target = call["value"], call[call.first]
+    if value._array.ndim:
+        raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
+                           f"{value._array.ndim} dimensions.")
+    if call.operator.writes:
+        return ops.copy_(target, value)
+    return ops.clone(ops.expand(ops.to(value, target.dtype), target._array.shape))
