@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .schema import Argument
+from .schema import Argument, Symbol
 
 # Names from NumPy for parameters that an array function has; the parser accepts them.
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}
@@ -73,6 +73,8 @@ class Parameter:
         if self.argument.default is None:
             return None
         value = self.argument.default_value
+        if isinstance(value, Symbol) and value.value is not None:
+            return repr(value.value)
         if isinstance(value, list):
             return repr(tuple(value))
         if isinstance(value, float) and not math.isfinite(value):
