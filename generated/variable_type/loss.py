@@ -62,7 +62,7 @@ nll_loss_forward_result = result_class("nll_loss_forward", ("output", "total_wei
 nll_loss2d_forward_result = result_class("nll_loss2d_forward", ("output", "total_weight", ))
 
 
-def mse_loss(input, target, reduction=None, *, out=None):
+def mse_loss(input, target, reduction=1, *, out=None):
     """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     ∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)
@@ -221,7 +221,7 @@ _MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
 ),))
 
 
-def l1_loss(input, target, reduction=None):
+def l1_loss(input, target, reduction=1):
     """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.l1_loss, and differentiable through them.
@@ -246,7 +246,7 @@ _L1_LOSS = GuardedOverload("l1_loss", ((
 ),), composite_loss.l1_loss)
 
 
-def smooth_l1_loss(input, target, reduction=None, beta=1.0, *, out=None):
+def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
     """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor
 
     ∂L/∂x = smooth_l1_loss_backward(g, x, target, reduction, β)
@@ -407,7 +407,7 @@ _SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
 ),))
 
 
-def huber_loss(input, target, reduction=None, delta=1.0, *, out=None):
+def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
     """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor
 
     ∂L/∂x = huber_loss_backward(g, x, target, reduction, δ)
@@ -568,7 +568,7 @@ _HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
 ),))
 
 
-def soft_margin_loss(input, target, reduction=None, *, out=None):
+def soft_margin_loss(input, target, reduction=1, *, out=None):
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     ∂L/∂x = soft_margin_loss_backward(g, x*, target*, reduction)
@@ -711,7 +711,7 @@ _SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
 ),))
 
 
-def binary_cross_entropy(input, target, weight=None, reduction=None, *, out=None):
+def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = binary_cross_entropy_backward(g, x, target, weight, reduction)
@@ -789,7 +789,7 @@ _BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
 ),))
 
 
-def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=None):
+def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
     """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂grad_output = binary_cross_entropy_backward(g, x, target, weight, 0) if reduction = 0, mean(binary_cross_entropy_backward(g, x, target, weight, 0)) if reduction = 1, else Σ binary_cross_entropy_backward(g, x, target, weight, 0)
@@ -874,7 +874,7 @@ _BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward"
 ),))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=None):
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
     """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = bce_with_logits_backward(g, x, target, weight, pos_weight, reduction)
@@ -952,7 +952,7 @@ _BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_l
 ),))
 
 
-def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=None, *, out=None):
+def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *, out=None):
     """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = multi_margin_loss_backward(g, x, target, p, margin, weight, reduction)
@@ -1023,7 +1023,7 @@ _MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
 ),))
 
 
-def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=None):
+def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
     """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂grad_output = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · g), shape(target)), reduction)
@@ -1103,7 +1103,7 @@ _MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
 ),))
 
 
-def multilabel_margin_loss(input, target, reduction=None, *, out=None):
+def multilabel_margin_loss(input, target, reduction=1, *, out=None):
     """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.multilabel_margin_loss, and differentiable through them.
@@ -1263,7 +1263,7 @@ _MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backw
 ),))
 
 
-def kl_div(input, target, reduction=None, *, log_target=False):
+def kl_div(input, target, reduction=1, *, log_target=False):
     """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor
 
     Made of other operators by composite.loss.kl_div, and differentiable through them.
@@ -1313,7 +1313,7 @@ _POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
 ),), composite_loss.poisson_nll_loss)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=None):
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.margin_ranking_loss, and differentiable through them.
@@ -1338,7 +1338,7 @@ _MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
 ),), composite_loss.margin_ranking_loss)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction=None):
+def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
     """hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.hinge_embedding_loss, and differentiable through them.
@@ -1374,7 +1374,7 @@ def cosine_similarity(x1, x2, dim, eps):
     return composite_loss.cosine_similarity(x1, x2, dim, eps)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=None):
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     """cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.cosine_embedding_loss, and differentiable through them.
@@ -1410,7 +1410,7 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
     return composite_loss.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction=None):
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction=1):
     """triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.triplet_margin_loss, and differentiable through them.
@@ -1435,7 +1435,7 @@ _TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
 ),), composite_loss.triplet_margin_loss)
 
 
-def nll_loss_nd(input, target, weight=None, reduction=None, ignore_index=-100):
+def nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100):
     """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss_nd, and differentiable through them.
@@ -1460,7 +1460,7 @@ _NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
 ),), composite_loss.nll_loss_nd)
 
 
-def nll_loss(input, target, weight=None, reduction=None, ignore_index=-100, *, out=None):
+def nll_loss(input, target, weight=None, reduction=1, ignore_index=-100, *, out=None):
     """nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss, and differentiable through them.
@@ -1619,7 +1619,7 @@ _NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", ((
 ),))
 
 
-def nll_loss2d(input, target, weight=None, reduction=None, ignore_index=-100, *, out=None):
+def nll_loss2d(input, target, weight=None, reduction=1, ignore_index=-100, *, out=None):
     """nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss2d, and differentiable through them.
@@ -1778,7 +1778,7 @@ _NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", ((
 ),))
 
 
-def cross_entropy_loss(input, target, weight=None, reduction=None, ignore_index=-100, label_smoothing=0.0):
+def cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0) -> Tensor
 
     Made of other operators by composite.loss.cross_entropy_loss, and differentiable through them.

@@ -153,7 +153,6 @@ if _typing.TYPE_CHECKING:
     )
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
-    from .batching.mapping import vmap as vmap
     from .amp.old_names import (
         get_autocast_cpu_dtype as get_autocast_cpu_dtype,
         get_autocast_gpu_dtype as get_autocast_gpu_dtype,
