@@ -502,3 +502,38 @@ def test_hooks_that_fail_say_the_same_while_they_are_profiled(gradloom):
     expected, found = failure(), []
     profiled(gradloom, lambda: found.append(failure()))
     assert found == [expected] and "a hook of" in expected[1][0]
+
+
+def test_operators_of_libraries_have_their_names_and_contain_what_they_call(torch):
+    from importlib import import_module
+    library = import_module(f"{torch.__name__}.library")
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2.0
+
+    double.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+    operator = library.custom_op("profiled_lib::double", double, mutates_args=())
+    x = leaf(torch, 3)
+    operator.register_autograd(lambda ctx, grad: grad * 2.0)
+    events, _ = profiled(torch, lambda: operator(x).sum().backward(), record_shapes=True)
+    outer = top(events)[0]
+    assert (outer.name, outer.input_shapes) == ("profiled_lib::double", [[3]])
+    assert "aten::mul" in [event.name for event in events if event.cpu_parent is not None]
+    inner = next(event for event in events if event.name == "aten::mul")
+    while inner.cpu_parent is not None:
+        inner = inner.cpu_parent
+    assert inner is outer
+
+
+def test_operators_that_were_defined_have_the_name_of_their_namespace(gradloom):
+    gradloom.ops.define("""
+- func: profiled_double(Tensor self) -> Tensor
+  kernel: self + self
+""", """
+- name: profiled_double(Tensor self) -> Tensor
+  self: grad * 2
+""")
+    x = leaf(gradloom, 3)
+    events, _ = profiled(gradloom, lambda: gradloom.ops.user.profiled_double(x).sum().backward())
+    assert events[0].name == "user::profiled_double"
+    assert len(named(events, "ProfiledDoubleBackward0")) == 1

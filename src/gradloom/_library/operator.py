@@ -64,7 +64,8 @@ class LibraryCall(interception.Call):
         if self.composite is None:
             self._check_values()
         flags = state.flags
-        state.flags = flags & ~INTERCEPT if self.composite is None else flags
+        only_profiled = state.profiler is not None and not state.dispatch_modes and not state.batching
+        state.flags = flags & ~INTERCEPT if self.composite is None and not only_profiled else flags
         try:
             return self.plain()
         finally:

@@ -255,6 +255,8 @@ class Function(metaclass=FunctionMeta):
         ctx.needs_input_grad = _needs(is_tensor, edges) if requires_grad else (False,) * len(args)
         profiler = state.profiler
         record = None if profiler is None else profiler.begin(cls.__name__, sequence_nr=ctx.sequence_nr)
+        if record is not None:
+            profiler.describe(record, args)
         state.flags = (flags | GRAD_OFF) & ~FORWARD_AD
         try:
             if separate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from .. import _operators
@@ -15,12 +16,28 @@ _TYPE_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", 
 
 
 def operator_name(wrapper: Any) -> tuple[str, str]:
-    """The name of a generated function's operator, such as `aten::add`, and that of its overload, `Tensor`."""
+    """The name of a generated function's operator, such as `aten::add`, and that of its overload, `Tensor`.
+
+    Args:
+        wrapper: what an interception.Call calls: a generated function, or an operator of a library.
+    """
+    full_name = getattr(wrapper, "name", None)
+    if full_name is not None:  # a library's: `mylib::twice.overload`
+        name, _, overload = full_name.partition(".")
+        return name, overload
     schema = (wrapper.__doc__ or wrapper.__name__).partition("(")[0]
     name, _, overload = schema.partition(".")
     package = wrapper.__module__.partition(".variable_type")[0]
-    namespace = "aten" if package == "gradloom.generated" else package.removesuffix(".generated").rpartition(".")[2]
-    return name if "::" in name else f"{namespace}::{name}", overload
+    return f"{_namespace(package)}::{name}", overload
+
+
+def _namespace(package: str) -> str:
+    """The namespace of gradloom.ops that has the operators of generated code."""
+    if package == "gradloom.generated":
+        return "aten"
+    if package.startswith("gradloom.ops."):  # made by gradloom.ops.define
+        return package.split(".")[2]
+    return getattr(sys.modules.get(package), "NAMESPACE", package)
 
 
 class Arguments:
