@@ -231,10 +231,9 @@ class _Call:
         """A Tensor or tuple of Tensors as a tuple, and whether it was one Tensor."""
         if isinstance(value, ops.Tensor):
             return (value,), True
-        role = what.split()[0]
         if not isinstance(value, tuple):
             raise TypeError(f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but the "
-                            f"{role} passed has type {type(value)}.")
+                            f"given {what} has type {type(value)}.")
         for i, item in enumerate(value):
             if not isinstance(item, ops.Tensor):
                 raise TypeError(f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but "
@@ -329,9 +328,10 @@ _STRICT = {
                "differentiable manner from the input when running in strict mode.",
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the user-provided function. "
                    "This is not allowed in strict mode.",
-    "jacobian": "The jacobian of the user-provided function with respect to input {i} is independent of the input. "
-                "This is not allowed in strict mode. You should ensure that your function is twice differentiable and "
-                "that the jacobian depends on the inputs (this would be violated by a linear function for example).",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
+                "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
+                "violated by a linear function for example).",
     "hessian": "The hessian of the user-provided function with respect to input {i} is independent of the input. This "
                "is not allowed in strict mode. You should ensure that your function is thrice differentiable and that "
                "the hessian depends on the inputs.",

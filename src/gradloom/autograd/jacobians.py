@@ -41,7 +41,7 @@ class Jacobians:
         self.kept: list[int] | None = None
         self.positions: list[int] = [i for i, x in enumerate(inputs) if is_differentiable(x)]
         if not self.positions:
-            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them "
+            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them "
                              "have requires_grad=True.")
         for i in self.positions:
             self._check_input(i, inputs[i])
@@ -60,8 +60,17 @@ class Jacobians:
                                "should call .contiguous on the input before passing it to gradcheck.")
 
     def outputs(self) -> list:
-        """The differentiable outputs, with their history."""
-        return [o for o in as_tuple(self.func(*self.inputs)) if is_differentiable(o)]
+        """The differentiable outputs, with their history.
+
+        Raises:
+            AttributeError: for an output that is no tensor.
+        """
+        found = as_tuple(self.func(*self.inputs))
+        for i, output in enumerate(found):
+            if not isinstance(output, _operators.Tensor):
+                raise AttributeError(f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} "
+                                     "of the function that is checked is no tensor")
+        return [o for o in found if is_differentiable(o)]
 
     def values(self) -> list[np.ndarray]:
         """The arrays of the outputs that may be differentiable, copied."""
