@@ -7,7 +7,7 @@ def test_what_functional_calls_take_and_give(torch):
     functional = torch.autograd.functional
     ones = torch.ones(2)
     for call, words in (
-        (lambda: functional.jacobian(lambda x: 3, ones), "but the given outputs of the user-provided function has type"),
+        (lambda: functional.jacobian(lambda x: 3, ones), "the given outputs of the user-provided function has type"),
         (lambda: functional.jacobian(lambda x: x, 3), "but the given inputs has type"),
         (lambda: functional.jacobian(lambda x: (x, 3), ones), "but the value at index 1 has type"),
     ):

@@ -28,7 +28,7 @@ def grad_batched(grad, outputs: tuple, inputs: tuple, vectors: tuple, *, retain_
         if not isinstance(vector, _operators.Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(vector).__name__}")
         if not vector.ndim:
-            raise ValueError(f"grad_outputs[{i}] is a tensor without dimensions: with is_grads_batched=True the first "
+            raise IndexError(f"grad_outputs[{i}] is a tensor without dimensions: with is_grads_batched=True the first "
                              "dimension runs over the vectors")
         if vector.shape[1:] != shape:
             raise RuntimeError(
