@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _operators
 from .autograd.node import NO_EDGE
-from .dispatch import AUTOCAST, FORWARD_AD, GRAD_OFF, state
+from .dispatch import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, state
 from .interception import PYTHON, Call, Metadata, attend, recording, register, shallow_copy
 
 
@@ -156,7 +156,8 @@ def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
                for t in (v if isinstance(v, (tuple, list)) else (v,)) if isinstance(t, _operators.Tensor)]
     versions = [None if t._vc is None else t._vc[0] for t in written]
     flags, outside = state.flags, state.flags_outside
-    state.flags, state.flags_outside = (flags | GRAD_OFF) & ~(FORWARD_AD | AUTOCAST), flags
+    state.flags_outside = flags
+    state.flags = (flags if flags & GRAD_OFF else flags | GRAD_OFF | GRAD_ASKED) & ~(FORWARD_AD | AUTOCAST)
     try:
         found = _ask(op, overloaded(tensors), positional, keywords)
     finally:

@@ -343,3 +343,33 @@ def test_values_that_are_not_there_are_never_read(gradloom):
     for read in (lambda: x.storage().tolist(), lambda: gradloom.from_numpy(x._array)):
         with pytest.raises((RuntimeError, TypeError, AttributeError)):
             read()
+
+
+def test_history_is_recorded_within_an_answer_only_if_that_is_asked_for(torch):
+    overrides = import_module(f"{torch.__name__}.overrides")
+    seen = []
+
+    class Wrapper(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @staticmethod
+        def __new__(cls, elem):
+            out = torch.Tensor._make_wrapper_subclass(cls, elem.size(), dtype=elem.dtype)
+            out.elem = elem
+            return out
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            elem = args[0].elem
+            seen.append(((elem * 2).requires_grad, torch.is_grad_enabled()))
+            with overrides.enable_reentrant_dispatch():
+                seen.append(((elem * 2).requires_grad, torch.is_grad_enabled()))
+            seen.append(((elem * 2).requires_grad, torch.is_grad_enabled()))
+            return cls(elem.detach() + 1)
+    x = Wrapper(torch.ones(2, requires_grad=True))
+    torch.add(x, 1)
+    assert seen == [(False, True), (True, True), (False, True)]
+    seen.clear()
+    with torch.no_grad():
+        torch.add(x, 1)
+    assert seen == [(False, False)] * 3
