@@ -176,7 +176,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
 
 def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
     """Whether tensors of a class show its name, as in PyTorch: those of the user's subclasses."""
-    return kind is not parameter and kind.__module__.partition(".")[0] != "gradloom"
+    return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
 
 
 def _joined(opening: str, parts: list[str]) -> str:

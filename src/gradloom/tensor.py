@@ -102,7 +102,7 @@ class Tensor(TensorBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
+        if cls.__dict__.get("__module__", "").startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
             # Classes of our own are no affair of public functions.
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
         elif cls.__torch_function__ is not disabled_torch_function:
