@@ -144,12 +144,12 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if tangent is None:
         return UnpackedDualTensor((tensor, None))
     primal = _primal_view(tensor)
-    _name_identity(primal)
+    name_identity(primal)
     return UnpackedDualTensor((primal, tangent))
 
 
 class Identity(Node):
-    """The node of a primal that `unpack_dual` gave out."""
+    """The node of a tensor that stands for another: a primal that `unpack_dual` gave out, an input of a transform."""
 
     __slots__ = ()
 
@@ -157,9 +157,9 @@ class Identity(Node):
         return tuple(grads)
 
 
-def _name_identity(primal) -> None:
-    """Let the node of a primal's view be an Identity, as in PyTorch."""
-    view = primal._view
+def name_identity(seen) -> None:
+    """Let the node of what `view_as` gave be an Identity, as in PyTorch, which hands gradients on as they are."""
+    view = seen._view
     if view is not None and view.edge[0] is not None:
         made, node = view.edge[0], object.__new__(Identity)
         node.next_edges, node.sequence_nr = made.next_edges, made.sequence_nr

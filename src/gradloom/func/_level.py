@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from .. import _operators as ops
 from ..autograd import grad as autograd_grad
 from ..autograd.edge import gradient_edge
-from ..autograd.forward_ad import hold_tangent, tangent_of
+from ..autograd.forward_ad import hold_tangent, name_identity, tangent_of
 from ..autograd.node import AccumulateGrad
 from ..autograd.views import TRANSFORM_INPUT
 from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
@@ -77,7 +77,9 @@ class Level:
         argument = each_example_s_own(argument)
         if self.records_outside and argument.requires_grad:
             found = ops.view_as(argument, argument)
-            bottom(found)._view.creation = TRANSFORM_INPUT
+            seen = bottom(found)
+            seen._view.creation = TRANSFORM_INPUT
+            name_identity(seen)
         else:
             found = self.owned(self._leaf(argument))
         return found
