@@ -12,6 +12,8 @@ from .schema import FunctionSchema
 from .stubs import METHODS_OF
 from .text import Text
 
+# What `gradloom.ops.myops.softabs.<overload>` has beside its overloads.
+OF_OPERATORS = frozenset(("default", "namespace", "op", "overloads"))
 # What the stubs of a package say beside its operators.
 UNTYPABLE = frozenset(("int", "float", "bool", "str", "complex", "tuple", "list", "object", METHODS_OF))
 
@@ -44,6 +46,10 @@ def _problems(function: NativeFunction, methods: set[str], top: set[str], namesp
             "choose another name: type stubs say by it what operators take"
         yield function.text.error(f"`{name.name}` cannot be the name of an operator of a package", hint, 0,
                                   len(name.name))
+    if name.overload in OF_OPERATORS or name.overload.startswith("_"):
+        message = f"`{name.overload}` cannot be the name of an overload"
+        hint = f"choose another: gradloom.ops.{namespace}.{name.name}.{name.overload} is something else"
+        yield function.text.error(message, hint, len(name.name) + 1, len(name.overload))
     if function.python_module is not None:
         message = "`python_module` of an operator of a package"
         hint = f"remove it: the operator is in gradloom.ops.{namespace}; `top_level: true` gives gradloom one, too"
