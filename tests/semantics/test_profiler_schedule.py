@@ -214,3 +214,20 @@ def test_what_is_not_there_says_what_to_use(gradloom, tmp_path):
         gradloom.profiler.profile().export_memory_timeline(str(tmp_path / "timeline.html"))
     with pytest.raises(RuntimeError, match="NVIDIA"):
         gradloom.autograd.profiler.load_nvprof("file")
+
+
+def test_whether_a_profiler_runs_is_told(torch):
+    assert not torch.autograd.profiler._is_profiler_enabled
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert torch.autograd.profiler._is_profiler_enabled
+    assert not torch.autograd.profiler._is_profiler_enabled
+
+
+def test_names_that_are_imported_from_the_profilers_modules(torch):
+    util = torch.autograd.profiler_util
+    assert [util._format_time(t) for t in (3, 4500, 2e6)] == ["3.000us", "4.500ms", "2.000s"]
+    assert [util._format_memory(n) for n in (12, -2048, 3 * 1024**2, 1024**3)] == ["12 B", "-2.00 KB", "3.00 MB",
+                                                                                 "1.00 GB"]
+    assert util._format_time_share(1, 8) == "12.50%" and util._format_time_share(0, 0) == "NaN"
+    assert torch.profiler._ExperimentalConfig is torch._C._profiler._ExperimentalConfig
+    assert torch.autograd.profiler.ProfilerActivity is torch.profiler.ProfilerActivity

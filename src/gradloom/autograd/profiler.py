@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..dispatch import state
 from ..profiler.collected import profile
 from ..profiler.event_list import EventList
 from ..profiler.events import FunctionEvent, FunctionEventAvg, Interval, Kernel
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel", "emit_itt", "emit_nvtx",
            "load_nvprof", "parse_nvprof_trace", "profile", "record_function"]
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name == "_is_profiler_enabled":
+            return state.profiler is not None
+        if name == "_ExperimentalConfig":
+            from ..profiler.config import _ExperimentalConfig
+            return _ExperimentalConfig
+        if name in ("ProfilerActivity", "kineto_available", "DeviceType"):
+            from .. import profiler
+            return getattr(profiler, name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 class _Elsewhere:

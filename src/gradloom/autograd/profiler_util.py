@@ -18,5 +18,10 @@ from ..profiler.events import (
 from ..profiler.events import (
     Kernel as Kernel,
 )
+from ..profiler.events import format_time as _format_time  # noqa: F401
+from ..profiler.table import format_memory as _format_memory  # noqa: F401
+from ..profiler.table import format_share as _format_time_share  # noqa: F401
+
+MEMORY_EVENT_NAME = "[memory]"
 
 __all__ = ["EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel"]

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from .config import _ExperimentalConfig as _ExperimentalConfig
 from .events import DeviceType as DeviceType
 from .handlers import ExecutionTraceObserver as ExecutionTraceObserver
 from .handlers import tensorboard_trace_handler as tensorboard_trace_handler

@@ -63,7 +63,8 @@ def _columns(events, total, widths, time_unit, memory, flops) -> list[Column]:
 
     def share(title: str, attribute: str) -> Column:
         def text(event):
-            shown = _share(0 if event.is_async and attribute == "cpu_time_total" else getattr(event, attribute), total)
+            part = 0 if event.is_async and attribute == "cpu_time_total" else getattr(event, attribute)
+            shown = format_share(part, total)
             setattr(event, "self_cpu_percent" if attribute == "self_cpu_time_total" else "total_cpu_percent", shown)
             return shown
         return number(title, text)
@@ -128,7 +129,8 @@ def _cut_left(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[len(text) - width + 3:]
 
 
-def _share(part: float, total: float) -> str:
+def format_share(part: float, total: float) -> str:
+    """A part of a total for people: `12.50%`; `NaN` of nothing."""
     return f"{part * 100 / total:.2f}%" if total else "NaN"
 
 
