@@ -258,7 +258,8 @@ class Tensor(TensorBase):
 
     def data_ptr(self) -> int:
         """The memory address of the first element; 0 if there is none."""
-        return address(self._array) if self._array.size else 0
+        array = self._array
+        return address(array) if array.size and array.__class__ is ndarray else 0
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes that this tensor shares with its views."""

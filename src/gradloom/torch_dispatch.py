@@ -29,6 +29,7 @@ from .interception import PYTHON, Call, Metadata, attend, recording, register, s
 def adopt(cls: Any) -> None:
     """Let a new subclass answer operators, or be computed with like a plain tensor if its answering is disabled."""
     answers = cls.__torch_dispatch__ is not disabled_torch_dispatch
+    cls._detached_alias = _alias if answers else _operators.Tensor._detached_alias
     cls._operand = _answering if answers else _operators.Tensor.__dict__["_operand"]
     if answers:
         register(PYTHON, answer)
@@ -42,6 +43,15 @@ def _operand(self: Any) -> Any:
 
 
 _answering = property(_operand)
+
+
+def _alias(self: Any) -> Any:
+    """`Tensor._detached_alias` of a tensor that answers operators: of its class, with what it holds."""
+    if self._vc is None:
+        self._vc = [0]
+    out = shallow_copy(self)
+    out._edge = NO_EDGE
+    return out
 
 
 class DisableTorchDispatch:
@@ -280,10 +290,6 @@ def expected_element(expected: Any) -> Any:
 
 def fresh(tensor: Any) -> Any:
     """The same tensor as another object, without history."""
-    if answers(tensor.__class__):
-        out = shallow_copy(tensor)
-        out._edge = NO_EDGE
-        return out
     return tensor._detached_alias()
 
 

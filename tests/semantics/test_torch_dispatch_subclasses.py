@@ -162,6 +162,29 @@ def test_item_and_truth_ask_the_class(torch, TwoTensor, two):
             getattr(x, method)()
 
 
+def test_what_looks_at_gradients_takes_wrappers(torch, TwoTensor, two):
+    seen = []
+
+    def pack(tensor):
+        seen.append(type(tensor))
+        return tensor
+    x = two(True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y = (x.exp() * x).sum()
+    y.backward()
+    assert seen == [TwoTensor] * 3 and both(x.grad)[0][0][0] == pytest.approx(2 * 2.7182818)
+    assert torch.nn.utils.clip_grad_norm_([x], 1.0).a.item() > 1 and torch.linalg.vector_norm(x.grad).a.item() < 1.001
+    assert two().data_ptr() == 0
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+def test_anomaly_mode_looks_for_nans_in_wrappers(torch, two):
+    with torch.autograd.detect_anomaly():
+        (two(True) * 2).sum().backward()
+        with pytest.raises(RuntimeError, match="returned nan values in its 0th output"):
+            (two(True) * float("nan")).sum().backward()
+
+
 def test_wrappers_are_copied_and_become_parameters(torch, TwoTensor, two):
     x = two(True)
     found = copy.deepcopy(x)

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import _operators
 from ..dispatch import ANOMALY, each_thread, state
+from ..torch_dispatch import answers
 from . import node as nodes
 from .call_stack import current_stack, stack_lines
 from .node import NodeHooks
@@ -135,7 +137,8 @@ def apply_watched(node, grads, edges):
     outputs = node.apply(grads, edges)
     if _mode["check_nan"]:
         for i, grad in enumerate(outputs):
-            if grad is not None and _has_nan(getattr(grad, "_array", None)):
+            if grad is not None and (bool(_operators.isnan(grad).any()) if answers(grad.__class__) else
+                                     _has_nan(getattr(grad, "_array", None))):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
     return outputs
 

@@ -9,6 +9,8 @@ import numpy as np
 
 import gradloom as gl
 
+from ...torch_dispatch import answers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
@@ -56,8 +58,12 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gl.tensor(0.0)
-    norms = [_norm(tensor.detach().numpy(), norm_type) for tensor in tensors]
-    total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
+    if any(answers(type(tensor)) for tensor in tensors):
+        norm = gl.linalg.vector_norm
+        total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
+    else:
+        norms = [_norm(tensor.detach().numpy(), norm_type) for tensor in tensors]
+        total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
