@@ -6,6 +6,7 @@ here: test_opinfo compares the operators with PyTorch.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections import Counter
 
@@ -30,6 +31,7 @@ from .records import Unconvertible, map_leaves
 from .results import OpResult
 
 SAMPLES = 4
+DTYPES = ("float64", "complex128", "int64", "bool")
 EXAMPLES = 3
 WAYS = ("all", "first", "others")
 DERIVATIVES = ("gradients", "tangents")
@@ -240,23 +242,23 @@ def derivative_problem(case: Case, candidate, way: str, counts: Counter) -> str 
     return reason and f"{way}: {reason}"
 
 
-def problems(op, candidate, counts: Counter) -> list[str]:
+def problems(op, candidate, counts: Counter, dtype: str) -> list[str]:
     """What differs for one operator, as lines."""
-    samples = draw_samples(op, torch.float64, False, OpResult(op.full_name, ""))
+    samples = draw_samples(op, getattr(torch, dtype), False, OpResult(op.full_name, ""))
     function = callable_for(op.op, candidate, op.name)
     found = []
     for index in spread(len(samples), SAMPLES):
         name, sample = samples[index]
         try:
-            case = make_case(op, function, candidate, "float64", f"float64 sample {name}", sample)
+            case = make_case(op, function, candidate, dtype, f"{dtype} sample {name}", sample)
             for way in WAYS:
                 reason = problem(case, candidate, way, counts)
                 if reason:
-                    found.append(f"{op.full_name}: {name}: {way}: {reason}")
+                    found.append(f"{op.full_name}: {dtype} {name}: {way}: {reason}")
             for way in DERIVATIVES:
                 reason = derivative_problem(case, candidate, way, counts)
                 if reason:
-                    found.append(f"{op.full_name}: {name}: {reason}")
+                    found.append(f"{op.full_name}: {dtype} {name}: {reason}")
         except Unconvertible:
             continue
     return found
@@ -267,12 +269,12 @@ def of_family(family: str, counts: Counter) -> dict[str, list[str]]:
     candidate = candidate_library(gradloom)
     found = {}
     for op in op_db:
-        if family_of(op) != family or torch.float64 not in op.supported_dtypes("cpu"):
+        if family_of(op) != family:
             continue
-        try:
-            found[op.full_name] = problems(op, candidate, counts)
-        except Absent:
-            continue
+        for dtype in DTYPES:
+            if getattr(torch, dtype) in op.supported_dtypes("cpu"):
+                with contextlib.suppress(Absent):
+                    found.setdefault(op.full_name, []).extend(problems(op, candidate, counts, dtype))
     return found
 
 

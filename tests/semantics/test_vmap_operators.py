@@ -234,3 +234,33 @@ def test_batch_norm_cannot_update_statistics_that_examples_share(torch):
     mean, var = torch.zeros(4), torch.ones(4)
     with pytest.raises(RuntimeError, match="running_mean or running_var"):
         torch.vmap(lambda a: torch.nn.functional.batch_norm(a, mean, var, training=True))(torch.randn(3, 5, 4))
+
+
+# --- operators from elsewhere -----------------------------------------------------------------------------------------
+
+def test_operators_that_are_defined_at_run_time_follow_the_same_rules(gradloom):
+    definition = gradloom.ops.define("""
+    - func: softabs_of(Tensor self, Tensor eps) -> Tensor
+      tags: pointwise
+      kernel: xp.sqrt(self * self + eps * eps)
+    - func: largest_of(Tensor self, int dim) -> Tensor
+      batch: dims(dim)
+      kernel: self.max(axis=dim)
+    """, """
+    - name: softabs_of(Tensor self, Tensor eps) -> Tensor
+      self: grad * (self / result)
+      eps: grad * (eps / result)
+    """, namespace="for_vmap")
+    try:
+        t, eps = gradloom.arange(6.0).reshape(2, 3), gradloom.ones(3)
+        softabs, largest = gradloom.ops.for_vmap.softabs_of, gradloom.ops.for_vmap.largest_of
+        same(gradloom, gradloom.vmap(softabs, (0, None))(t, eps), softabs(t, eps))  # warnings are errors in tests
+        same(gradloom, gradloom.vmap(largest, (0, None))(t, -1), t.max(1).values)
+        found = gradloom.vmap(gradloom.func.grad(lambda a: softabs(a, eps).sum()))(t)
+        same(gradloom, found, t / softabs(t, eps))
+    finally:
+        definition.remove()
+
+
+def test_fill_takes_a_value_of_each_example(torch, x):
+    same(torch, torch.vmap(lambda a: a.clone().fill_(a[1]))(x), x[:, 1:2].expand(4, 3))

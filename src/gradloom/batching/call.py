@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class Operator(NamedTuple):
     writes: bool
 
 
-@cache  # one for each wrapper
+@lru_cache(4096)  # more than there are wrappers
 def operator_of(wrapper: Any) -> Operator | None:
     """What is known of a wrapper; None for one that no table has, as of operators that are made at run time."""
     package, _, family = wrapper.__module__.partition(".variable_type.")
