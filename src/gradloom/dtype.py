@@ -228,6 +228,11 @@ class finfo(_Info):
     __slots__ = ()
     _number = staticmethod(_builtins.float)
 
+    @property
+    def resolution(self) -> _builtins.float:
+        """The decimal digits that every number of the type has, as a power of ten."""
+        return 10.0 ** -self._info.precision
+
     def __init__(self, type: dtype | None = None) -> None:
         type = default.float if type is None else type
         if not isinstance(type, dtype) or type.category < FLOATING:
