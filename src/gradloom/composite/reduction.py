@@ -146,7 +146,7 @@ def trapezoid_x(y, x, dim):
     if not y.size(dim):
         return ops.sum(y, dim) * 0
     late, early = _neighbours(y, dim)
-    return ops.sum((late + early) * _spacing(y, x, dim), dim) / 2
+    return ops.div_Scalar(ops.sum((late + early) * _spacing(y, x, dim), dim), 2)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
@@ -162,7 +162,7 @@ def cumulative_trapezoid_x(y, x, dim):
     if not y.size(dim):
         return y
     late, early = _neighbours(y, dim)
-    return ops.cumsum((late + early) * _spacing(y, x, dim), dim) / 2
+    return ops.div_Scalar(ops.cumsum((late + early) * _spacing(y, x, dim), dim), 2)
 
 
 def _spacing(y, x, dim):
