@@ -405,3 +405,25 @@ def test_tangents_are_refused_rather_than_dropped(gradloom, name):
         x = gradloom.autograd.forward_ad.make_dual(gradloom.ones(2), gradloom.ones(2))
         with pytest.raises(NotImplementedError, match="forward AD"):
             sine(x)
+
+
+def test_classes_and_modes_that_answer_functions_see_the_operator(torch, name):
+    seen = []
+
+    class Seeing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(f"mode {func}")
+            return func(*args, **(kwargs or {}))
+    op = make(torch, name, lambda x: x * 2, {"x": torch.Tensor, "return": torch.Tensor})
+    plain, x = torch.ones(2), torch.ones(2).as_subclass(Seeing)
+    seen.clear()
+    assert type(op(x)) is Seeing
+    with Mode():
+        op(plain)
+    assert seen == [str(op._opoverload), f"mode {op._opoverload}"]
