@@ -85,6 +85,7 @@ def test_operators_that_are_defined_while_functions_ask_do_so_too():
             assert mode.names == ["torch.Tensor.half_of", "halves.half_of"]
         finally:
             definition.remove()
+        assert not any(function.__name__ == "half_of" for function in asking._askings)
 
 
 # --- the code that asks --------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class Registration:
             self._undo.pop()()
         if _registrations.get(self.generated) is self:
             del _registrations[self.generated]
+            renew()
 
     def _put(self, holder: Any, name: str, value: object) -> None:
         """Set an attribute that is not there; `remove` deletes it if it is still this one."""

@@ -130,7 +130,7 @@ def _answer_of(value):
     if getattr(found, "__self__", None) is value and not isinstance(value, type):
         import warnings
         warnings.warn("Defining your `__torch_function__` as a plain method is deprecated and will be an error in "
-                      f"future, please define it as a classmethod. That of {cls!r} is one.",
+                      f"future, please define it as a classmethod. That of {cls!r} is a method.",
                       UserWarning, stacklevel=5)
     return found
 

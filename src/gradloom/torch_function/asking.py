@@ -198,15 +198,20 @@ def _meet(overloads, args, kwargs):
 
 
 def renew() -> None:
-    """Let public functions that were added since ask, too; to be called when operators were defined or taken away."""
+    """Let public functions that were added since ask, too, and forget those that are gone; to be called when operators
+    were defined or taken away."""
     with _lock:
         forget_names()
         forget_modules()
-        if _askings:
-            _make_askings()
-            if _are_asking[0]:
-                for function, asking in _askings.items():
-                    function.__code__ = asking.code
+        if not _askings:
+            return
+        _make_askings()
+        current = {public.function for public in public_functions()}
+        for function in [f for f in _askings if f not in current]:
+            function.__code__ = _askings.pop(function).original.__code__
+        if _are_asking[0]:
+            for function, asking in _askings.items():
+                function.__code__ = asking.code
 
 
 _DESCRIBED = ("device", "layout", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_quantized", "is_mkldnn", "is_nested",

@@ -156,18 +156,24 @@ def name_of(function: Any) -> str | None:
     A function that is a method, too, is called by the name of the function.
     """
     if not _names:
-        for found in names():
-            if found.name.startswith("torch.nn.functional."):  # under which name they are best known
-                _names[found.function] = found.name
-            _names.setdefault(found.function, found.name)
-            if found.name.endswith(_ACCESSORS):
-                _names.setdefault(found.reported, found.name)
-        for name, other in vars(import_module(_ROOT)).items():
-            if _is_function(other) and not name.startswith("_"):
-                _names.setdefault(other, f"torch.{name}")
+        _names.update(_named())  # at once: another thread may look, too
     if not _is_hashable(function):
         return None
     return _names.get(function) or (str(function) if hasattr(function, "_qualified_op_name") else None)
+
+
+def _named() -> dict[Any, str]:
+    found: dict[Any, str] = {}
+    for item in names():
+        if item.name.startswith("torch.nn.functional."):  # under which name they are best known
+            found[item.function] = item.name
+        found.setdefault(item.function, item.name)
+        if item.name.endswith(_ACCESSORS):
+            found.setdefault(item.reported, item.name)
+    for name, other in list(vars(import_module(_ROOT)).items()):
+        if _is_function(other) and not name.startswith("_"):
+            found.setdefault(other, f"torch.{name}")
+    return found
 
 
 def forget_names() -> None:
