@@ -427,3 +427,25 @@ def test_classes_and_modes_that_answer_functions_see_the_operator(torch, name):
     with Mode():
         op(plain)
     assert seen == [str(op._opoverload), f"mode {op._opoverload}"]
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_calls_an_operator_for_each_example_or_by_its_rule(torch, name):
+    seen = []
+
+    def add_twice(x, y, *, n=2):
+        return torch.from_numpy(x.detach().numpy() * n + y.detach().numpy())
+    T = torch.Tensor
+    op = make(torch, name, add_twice, {"x": T, "y": T, "n": int, "return": T})
+    x, y = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True), torch.ones(2)
+    expected = (x * 3 + y).tolist()
+    assert torch.vmap(lambda x, y: op(x, y, n=3), in_dims=(0, None))(x.detach(), y).tolist() == expected
+
+    def rule(info, in_dims, x, y, *, n=2):
+        seen.append((info.batch_size, in_dims, x.shape, y.shape, n))
+        return op(x, y.expand(info.batch_size, 2), n=n), 0
+    op.register_vmap(rule)
+    op.register_autograd(lambda ctx, grad: (grad * 3, grad))
+    found = torch.vmap(lambda x, y: op(x, y, n=3), in_dims=(0, None))(x, y)
+    assert found.tolist() == expected and seen == [(3, (0, None), (3, 2), (2,), 3)]
+    assert torch.autograd.grad(found.sum(), x)[0].tolist() == [[3, 3]] * 3

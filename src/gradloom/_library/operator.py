@@ -98,7 +98,7 @@ class LibraryOperator:
 
     def __init__(self, schema: FunctionSchema) -> None:
         self.schema = schema
-        self.name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        self.name = self.__name__ = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.formula: Any = None
         self.fake: Callable[..., Any] | None = None
@@ -132,6 +132,10 @@ class LibraryOperator:
         if flags & INTERCEPT or not all(map(interception.has_operand, tensors_of(values))):
             return LibraryCall(self, values, None, self.composite).below(-1)
         return self.compute(values)
+
+    def arguments(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All values in the schema's order as positional and keyword arguments for a Python function."""
+        return python_arguments(self.schema, values)
 
     def record(self, kernel: Callable[..., Any], *values: Any) -> Any:
         """Record the history of what `kernel(*values)` computes."""

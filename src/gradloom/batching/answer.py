@@ -58,6 +58,9 @@ def answer(intercepted: Intercepted) -> Any:
     if operator is None:
         if intercepted.composite is not None:
             return NotImplemented
+        if getattr(wrapper, "vmap_rule", None) is not None and innermost([a for a in args if isinstance(a, Tensor)]):
+            from .functions import by_rule_of_library
+            return by_rule_of_library(wrapper, args, level)
         operator = _unknown(wrapper, args)
     if operator.rule == "composite":
         return NotImplemented  # what it is made of is intercepted in its turn

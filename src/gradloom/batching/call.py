@@ -136,7 +136,10 @@ class Call:
     def invoke(self, changes: dict[str, Any] | None = None, wrapper: Any = None) -> Any:
         """Call the operator, or another one that has its parameters, with some of the arguments replaced."""
         values = self.values if changes is None else {**self.values, **changes}
-        return Intercepted(wrapper or self.wrapper, (*values.values(), *self.rest)).plain()
+        wrapper = wrapper or self.wrapper
+        if not hasattr(wrapper, "__code__"):  # of a library, called with all arguments by position
+            return wrapper(*values.values(), *self.rest)
+        return Intercepted(wrapper, (*values.values(), *self.rest)).plain()
 
     def wrap(self, result: Any) -> Any:
         """Results on physical tensors as batched tensors of this level."""

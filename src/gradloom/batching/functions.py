@@ -89,6 +89,23 @@ def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) 
     return tree_unflatten(moved, spec)
 
 
+def by_rule_of_library(operator: Any, args: tuple[Any, ...], level: Level) -> Any:
+    """What the function given to register_vmap makes of a call.
+
+    Args:
+        operator: what computes the operator; it has the function as `vmap_rule`.
+        args: all arguments in the order of the schema.
+        level: that of the innermost vmap that maps one of them.
+    """
+    positional, keywords = operator.arguments(args)
+
+    class rule(Function):
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *values: Any) -> Any:
+            return operator.vmap_rule(info, in_dims, *values, **keywords)
+    return _by_own_rule(rule, positional, level)
+
+
 # --- a generated rule -------------------------------------------------------------------------------------------------
 
 class _Physical(NamedTuple):
