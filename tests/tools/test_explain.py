@@ -49,7 +49,8 @@ class Double(gradloom.autograd.Function):
 @pytest.mark.parametrize(("target", "expected"), [
     ("mul", ["mul.Tensor"]), ("mul.Tensor", ["mul.Tensor"]), ("mul_", ["mul_.Tensor"]), ("add_", ["add_.Tensor"]),
     ("sum", ["sum", "sum.dim_IntList"]), ("pow.Scalar", ["pow.Scalar"]), ("gradloom.mul", ["mul.Tensor"]),
-    ("torch.mul", ["mul.Tensor"]), ("Tensor.mul", ["mul.Tensor"]), ("linalg.vector_norm", ["linalg_vector_norm"]),
+    ("torch.mul", ["mul.Tensor"]), ("aten::mul.Tensor", ["mul.Tensor"]), ("ops.aten.mul", ["mul.Tensor"]),
+    ("Tensor.mul", ["mul.Tensor"]), ("linalg.vector_norm", ["linalg_vector_norm"]),
     ("nn.functional.relu", ["relu"]), ("mul_Tensor", ["mul.Tensor"]), ("expand_copy", ["expand_copy"]),
     ("MulBackward0", ["mul.Tensor"]), ("PowBackward1", ["pow.Tensor_Tensor"]), ("mul.out", ["mul.out"]),
     ("PowBackward", ["pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"]), (" sin ", ["sin"]),

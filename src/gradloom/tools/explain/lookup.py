@@ -16,7 +16,8 @@ from gradloom.codegen.schema import did_you_mean
 
 from .library import Library
 
-_PREFIXES = ("gradloom.", "torch.", "Tensor.", "nn.functional.", "F.", "autograd.graph.", "torch::autograd::", "ops.")
+_PREFIXES = ("gradloom.", "torch.", "Tensor.", "nn.functional.", "F.", "autograd.graph.", "torch::autograd::", "ops.",
+             "aten.", "aten::")
 _NAMESPACES = ("linalg", "fft", "special")
 
 
