@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc as _gc
 import typing as _typing
 import warnings as _warnings
+from math import e as e, inf as inf, nan as nan, pi as pi
 
 # Operators divide by zero and overflow as PyTorch's do: silently. NumPy's warnings about it come from our modules.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
@@ -90,8 +91,10 @@ from .generator import (  # noqa: E402
 from .printing import set_printoptions as set_printoptions  # noqa: E402
 from .promotion import result_type as result_type  # noqa: E402
 from .size import Size as Size  # noqa: E402
+from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage  # noqa: E402
 
 __version__ = "0.1.0"
+newaxis: None = None
 
 # Nothing that an import makes is garbage: the collector would only walk through it all again and again.
 _broken, _collects = None, _gc.isenabled()
