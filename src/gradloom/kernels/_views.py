@@ -41,9 +41,10 @@ def view(self, size):
     try:
         return reshape_view(self, size)
     except ValueError:
-        infer_size(size, self.size)
-        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
-                           "spans across two contiguous subspaces). Use .reshape(...) instead.") from None
+        pass  # what is said instead says nothing of NumPy
+    infer_size(size, self.size)
+    raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans "
+                       "across two contiguous subspaces). Use .reshape(...) instead.")
 
 
 def reshape_alias(self, size, stride):
@@ -121,9 +122,10 @@ def permute(self, dims):
     try:
         return self.transpose(dims)
     except ValueError:
-        for d in dims:
-            wrap_dim(d, self.ndim)
-        raise RuntimeError("permute(): duplicate dims are not allowed.") from None
+        pass
+    for d in dims:
+        wrap_dim(d, self.ndim)
+    raise RuntimeError("permute(): duplicate dims are not allowed.")
 
 
 def transpose(self, dim0, dim1):
