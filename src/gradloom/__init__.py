@@ -140,6 +140,7 @@ if _typing.TYPE_CHECKING:
         cpu as cpu,
         cuda as cuda,
         func as func,
+        library as library,
         linalg as linalg,
         nn as nn,
         ops as ops,
