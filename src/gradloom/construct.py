@@ -208,12 +208,14 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
                            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001")
     if source._array.__class__ is not np.ndarray:  # it stands for other tensors
         out = source.detach().clone()
-        out.requires_grad = source.requires_grad
-        memo[id(source)] = out
-        return out
-    out = new(type(source))
-    out._array = _copied(source._array, memo)
-    out._edge, out._vc = NO_EDGE, None
+        if type(out) is not type(source):
+            raise RuntimeError("The default implementation of __deepcopy__() needs clone() of a "
+                               f"{type(source).__name__} to be of its own class, but it is a {type(out).__name__}: let "
+                               "its __torch_dispatch__ answer detach and clone, or give the class a __deepcopy__.")
+    else:
+        out = new(type(source))
+        out._array = _copied(source._array, memo)
+        out._edge, out._vc = NO_EDGE, None
     memo[id(source)] = out
     if source.requires_grad:
         out.requires_grad = True

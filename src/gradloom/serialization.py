@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .device import device
+from .device import device, layout
 from .dtype import ALL, BY_NAME, legacy_type_name
 from .dtype import dtype as dtype_class
 from .size import Size
@@ -97,10 +97,11 @@ class _Name:
 
 
 _NAMES = {name: _Name("torch._utils", name) for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3",
-                                                        "_rebuild_parameter")}
+                                                        "_rebuild_parameter", "_rebuild_wrapper_subclass")}
 _NAMES |= {name: _Name("torch", name) for name in (*_STORAGE_TYPES, "Size", "device", "Tensor",
                                                    *[str(t)[6:] for t in ALL])}
 _NAMES["UntypedStorage"] = _Name("torch.storage", "UntypedStorage")
+_NAMES["_get_layout"] = _Name("torch.serialization", "_get_layout")
 _NAMES["_rebuild_from_type_v2"] = _Name("torch._tensor", "_rebuild_from_type_v2")
 
 
@@ -138,6 +139,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             return _NAMES["Size"], (tuple(obj),)
         if isinstance(obj, device):
             return _NAMES["device"], (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, layout):
+            return _NAMES["_get_layout"], (str(obj),)
         if isinstance(obj, Tensor):
             return self.tensor(obj)
         return NotImplemented
@@ -154,6 +157,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         super().save(obj, save_persistent_id)
 
     def tensor(self, obj: Tensor) -> tuple:
+        from .interception import Metadata
         from .nn.parameter import Parameter
 
         extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
@@ -163,12 +167,17 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             import warnings
             warnings.warn("a tensor with a grad_fn is saved without its history; save x.detach() to say so",
                           stacklevel=2)
-        function, args = self.plain(obj)
+        function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
         if type(obj) is not Tensor:  # a subclass of the user's, which must be importable where it is loaded
             return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
         if extra:
             return _NAMES["_rebuild_from_type_v2"], (function, _NAMES["Tensor"], args, extra)
         return function, args
+
+    def without_values(self, obj: Tensor) -> tuple:
+        """A wrapper subclass: its shape. What it wraps stands among its attributes."""
+        args = (type(obj), obj.dtype, tuple(obj.shape), obj.stride(), 0, obj.layout, obj.device, obj.requires_grad)
+        return _NAMES["_rebuild_wrapper_subclass"], args
 
     def plain(self, obj: Tensor) -> tuple:
         array, kind = obj._array, obj.dtype
@@ -326,6 +335,21 @@ def _rebuild_from_type(function, kind, args, state):
     return _with_state(out, state)
 
 
+def _rebuild_wrapper_subclass(kind, dtype, size, stride, offset, layout, device, requires_grad):
+    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise RuntimeError(f"load(): {kind!r} is no subclass of Tensor: the file is damaged")
+    return Tensor._make_wrapper_subclass(kind, size, strides=stride, storage_offset=offset, layout=layout,
+                                         device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def _get_layout(name: str) -> layout:
+    known = vars(import_module("gradloom.device")).values()
+    found = next((v for v in known if isinstance(v, layout) and str(v) == name), None)
+    if found is None:
+        raise RuntimeError(f"load(): unknown layout {name!r}")
+    return found
+
+
 def _with_state(tensor, state):
     for part in state if isinstance(state, tuple) else (state,):
         tensor.__dict__.update(part or {})
@@ -346,6 +370,8 @@ _REBUILDERS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v3"): _rebuild_tensor_v3,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): _rebuild_parameter_with_state,
+    ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper_subclass,
+    ("torch.serialization", "_get_layout"): _get_layout,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     ("torch.storage", "UntypedStorage"): _untyped_storage,
     ("torch", "Size"): Size,

@@ -40,9 +40,14 @@ def in_blocks(rule, arrays, *numbers) -> None:
         rule: changes its arrays in place, element by element; `scratch` is an uninitialised array to work in,
             of the type and shape of the first one.
         arrays: ndarrays of one shape, None for one that is not there. Complex ones are handed on as pairs of
-            real numbers, and those without dimensions with one.
+            real numbers, and those without dimensions with one. Or what `_answered` has in their place, as a whole.
     """
     first = arrays[0]
+    if not isinstance(first, (np.ndarray, np.generic)):
+        from gradloom.optim._answered import by_operators
+
+        by_operators(rule, arrays, numbers)
+        return
     if first.dtype.kind == "c":
         arrays = [None if array is None else _as_real(array) for array in arrays]
         first = arrays[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import gradloom as gl
 from gradloom.autograd import increment_version
 from gradloom.optim._arrays import in_blocks
-from gradloom.optim.optimizer import Optimizer, advance, gradient_array, new_step
+from gradloom.optim.optimizer import Optimizer, advance, arrays, new_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +46,11 @@ class RuleOptimizer(Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                gradient = gradient_array(parameter, name)
                 state = self.state[parameter]
                 if not state:
                     state.update(self._initial_state(parameter, group))
                 rule = self._rule(group, advance(state), state)
-                in_blocks(rule, (parameter._array, gradient, *[state[key]._array for key in kept]))
+                in_blocks(rule, arrays(parameter, name, *[state[key] for key in kept]))
                 increment_version(parameter)
         return loss
 

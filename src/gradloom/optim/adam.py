@@ -12,9 +12,9 @@ from gradloom.optim._arrays import in_blocks, is_tensor_of_many, number
 from gradloom.optim.optimizer import (
     Optimizer,
     advance,
+    arrays,
     check_implementation,
     check_options,
-    gradient_array,
     new_step,
 )
 
@@ -99,21 +99,14 @@ class Adam(Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                gradient = gradient_array(parameter, type(self).__name__)
                 state = self._state_of(parameter, group["amsgrad"])
                 count = advance(state)
                 root = (1 - beta2**count) ** 0.5
                 # m' / (sqrt(v') + eps) with both corrections in front: one pass less over the arrays.
                 rates = lr / (1 - beta1**count) * root, group["eps"] * root
-                greatest = state["max_exp_avg_sq"]._array if group["amsgrad"] else None
-                arrays = (
-                    parameter._array,
-                    gradient,
-                    state["exp_avg"]._array,
-                    state["exp_avg_sq"]._array,
-                    greatest,
-                )
-                in_blocks(_adam, arrays, *options, *rates)
+                greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
+                kept = state["exp_avg"], state["exp_avg_sq"], greatest
+                in_blocks(_adam, arrays(parameter, type(self).__name__, *kept), *options, *rates)
                 increment_version(parameter)
         return loss
 

@@ -440,15 +440,28 @@ def check_implementation(foreach: bool | None, fused: bool | None, differentiabl
         raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
 
 
-def gradient_array(parameter: Tensor, what: str) -> Any:
-    """The array of a parameter's gradient; RuntimeError for a sparse one."""
+def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
+    """What an update rule works on: the arrays of a parameter, of its gradient, and of what is kept for it.
+
+    Args:
+        parameter: a parameter with a gradient.
+        what: the optimizer's name.
+        kept: tensors of the parameter's shape, None for one that is not there.
+
+    Raises:
+        RuntimeError: for a sparse gradient.
+    """
     gradient = parameter.grad
     if gradient.is_sparse:
         raise RuntimeError(f"{what} does not support sparse gradients")
+    if not (hasattr(parameter, "_operand") and hasattr(gradient, "_operand")):  # Note [Torch dispatch]
+        from gradloom.optim._answered import answered
+
+        return answered(parameter, gradient, kept)
     array = gradient._array
     if parameter._array.flags.c_contiguous and not array.flags.c_contiguous:
-        return np.ascontiguousarray(array)  # so that both can be gone through in blocks
-    return array
+        array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
+    return (parameter._array, array, *[None if tensor is None else tensor._array for tensor in kept])
 
 
 def new_step() -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import gradloom as gl
 from gradloom.autograd import increment_version
 from gradloom.optim._arrays import in_blocks, number
-from gradloom.optim.optimizer import Optimizer, check_implementation, check_options, gradient_array
+from gradloom.optim.optimizer import Optimizer, arrays, check_implementation, check_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,15 +90,14 @@ class SGD(Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                gradient = gradient_array(parameter, "SGD")
                 buffer, dampening = None, group["dampening"]
                 if group["momentum"] != 0:
                     state = self.state[parameter]
                     if state.get("momentum_buffer") is None:
                         # The first direction is the gradient itself, undampened.
                         state["momentum_buffer"], dampening = gl.zeros_like(parameter), 0
-                    buffer = state["momentum_buffer"]._array
-                in_blocks(_sgd, (parameter._array, gradient, buffer), *options, dampening)
+                    buffer = state["momentum_buffer"]
+                in_blocks(_sgd, arrays(parameter, "SGD", buffer), *options, dampening)
                 increment_version(parameter)
         return loss
 
