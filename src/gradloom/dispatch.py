@@ -57,6 +57,7 @@ class ThreadState(threading.local):
     grad_layout = True           # see autograd.grad_mode.enforce_grad_layout_policy
     view_replay = False          # see _C._set_view_replay_enabled
     batching: tuple = ()         # levels of the vmaps that are running, outermost first
+    func_level: Any = None       # the innermost level of gradloom.func that is running; see Note [One graph]
 
     def __init__(self):
         self.flags = _new_threads[0]

@@ -343,6 +343,8 @@ class Tensor(TensorBase):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and self._inference and not state.flags & INFERENCE:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if value and state.func_level is not None:
+            state.func_level.made(self)
         if view is not None:
             view.is_own_leaf = value and view.edge is NO_EDGE
         else:

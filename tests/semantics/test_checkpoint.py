@@ -251,3 +251,13 @@ def test_what_differs_is_shown_in_debug_mode(gradloom):
     out = cp.checkpoint(lambda x: next(calls)(x), gradloom.ones(3, requires_grad=True), use_reentrant=False, debug=True)
     with pytest.raises(cp.CheckpointError, match="(?s)original run:.*0: .*1: .*in backward:\n  0: [^\n]*\n(?!  1)"):
         out.sum().backward()
+
+
+@BOTH
+def test_an_argument_that_was_written_to_since_is_an_error(torch, cp, reentrant):
+    leaf = torch.ones(2, 3, requires_grad=True)
+    argument = leaf * 1
+    out = cp.checkpoint(lambda t: t.exp() * t, argument, use_reentrant=reentrant)
+    argument.mul_(2)
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[2, 3\]\]"):
+        out.sum().backward()

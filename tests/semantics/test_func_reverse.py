@@ -405,3 +405,35 @@ def test_what_the_function_saw_is_freed_without_the_collector(gradloom, name):
         assert result is not None and seen and all(reference() is None for reference in seen)
     finally:
         gc.enable()
+
+
+def test_a_leaf_that_the_function_makes_leaves_no_history_behind(torch, func, x):
+    def inner(t):
+        weight = torch.full((2,), 2.0, dtype=torch.float64, requires_grad=True)
+        return (t * weight * weight).sum()
+
+    assert plain(func.grad(inner)(x)) == [4.0, 4.0]
+    value, vjp_fn = func.vjp(inner, x)
+    assert plain(value) == 12.0 and plain(vjp_fn(torch.ones_like(value))[0]) == [4.0, 4.0]
+    assert not func.grad(lambda t: (t.sum(), torch.ones(1, requires_grad=True) * 2), has_aux=True)(x)[1].requires_grad
+    nested = func.grad(lambda t: (func.grad(inner)(t) * t).sum())
+    assert plain(nested(x)) == [4.0, 4.0]
+    assert plain(func.hessian(lambda t: inner(t * t))(x)) == [[8.0, 0.0], [0.0, 8.0]]
+    made_within = func.grad(lambda t: func.grad(lambda u: (torch.nn.Linear(2, 1, dtype=u.dtype)(u) * t).sum())(t).sum())
+    plain(made_within(x))
+
+
+def test_a_leaf_from_outside_keeps_its_history_where_the_function_makes_others(torch, func, x):
+    outside = torch.tensor([3.0, 5.0], dtype=torch.float64, requires_grad=True)
+    found = func.grad(lambda t: (t * outside * torch.ones(2, requires_grad=True)).sum())(x)
+    found.sum().backward()
+    assert outside.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_leaf_that_the_function_makes_can_be_differentiated_there(torch, func, x):
+    def f(t):
+        weight = torch.full((2,), 2.0, dtype=torch.float64, requires_grad=True)
+        slope, = torch.autograd.grad((weight ** 2 * t).sum(), weight, create_graph=True)
+        return (slope * t).sum()
+
+    assert plain(func.grad(f)(x)) == [8.0, 16.0]

@@ -107,14 +107,15 @@ def written_by(node, saved, counter, expected: int) -> str:
     """Who saved a tensor that was written to since, and, as far as anomaly mode noted it, who wrote to it where.
 
     Args:
-        node: the node that saved the tensor.
+        node: the node that saved the tensor; None for an argument that a checkpoint kept.
         saved: the tensor or SavedVariable in the node.
         counter: the tensor's version counter, with the writes that were noted behind the version.
         expected: the version that was saved.
     """
-    text = f"{node.name()} saved it as {_saved_name(node, saved)}"
+    text = ("a checkpoint kept it, as an argument to run its function again with" if node is None else
+            f"{node.name()} saved it as {_saved_name(node, saved)}")
     writes = [(version, stack) for version, stack in counter[1:] if version > expected]
-    trace = trace_of(node)
+    trace = None if node is None else trace_of(node)
     if not writes and trace is None:
         return (" Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
                 f"torch.autograd.set_detect_anomaly(True, check_nan=False).\n{text}. With anomaly detection on in the "

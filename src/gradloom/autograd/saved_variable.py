@@ -249,7 +249,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
     Args:
         array, tensor: what was saved; the tensor is None for an output of the node.
         output_nr: which output of the node; None for an input.
-        node: the node that saved it.
+        node: the node that saved it; None for an argument that a checkpoint kept.
         counter: the version counter, with the writes that anomaly mode noted; see Note [Anomaly mode].
         expected: the version that was saved.
         saved: what the node holds, to find its name.

@@ -11,7 +11,8 @@ to the function as a new tensor:
 
 All levels record into one graph, and there is nothing to unpack while operators run. When the function has returned, a
 result belongs to the outside: if its history leads to leaves of this level only, it is detached; if it leads further,
-to tensors of an outer level or the caller's own, it keeps its history. (Such a history may still lead to leaves of this
+to tensors of an outer level or the caller's own, it keeps its history. A tensor that the function itself made require
+grad, such as a parameter of a Module that it makes, counts as one of this level: the caller has no hold of it. (Such a history may still lead to leaves of this
 level, too. Once their function has returned, nobody can ask for their gradients: a leaf knows its level, and whoever
 walks there looks whether that is still running.) The same walk over the graph tells whether the gradients themselves
 have to be differentiable (`create_graph`), so that a derivative that nobody can differentiate further costs no more
@@ -49,21 +50,25 @@ class Level:
     Attributes:
         records_outside: whether the caller records history, so that results may have any.
         running: whether the function is being called.
+        outer: the level that was running when this one began, or None.
     """
 
     def __init__(self) -> None:
         self.before = state.flags & _MODES
         self.records_outside = not self.before & GRAD_OFF
         self.running = False
+        self.outer: Level | None = None
 
     def __enter__(self) -> Level:
         state.flags &= ~_MODES
         self.running = True
+        self.outer, state.func_level = state.func_level, self
         return self
 
     def __exit__(self, *error: object) -> None:
         state.flags = state.flags & ~_MODES | self.before
         self.running = False
+        state.func_level = self.outer
 
     def enter(self, argument: Any) -> Tensor:
         """The tensor that stands for an argument.
@@ -83,6 +88,10 @@ class Level:
         else:
             found = self.owned(self._leaf(argument))
         return found
+
+    def made(self, leaf: Tensor) -> None:
+        """Note that the running function made a tensor require grad: what depends on that alone is no history."""
+        bottom(leaf).__dict__["_made_at"] = self
 
     def owned(self, leaf: Tensor) -> Tensor:
         """Make a leaf one of this level's own."""
@@ -116,7 +125,13 @@ class Level:
         return False
 
     def _is_foreign(self, leaf) -> bool:
-        level = leaf.__dict__.get("_level")
+        own = leaf.__dict__
+        maker = own.get("_made_at")
+        while maker is not None:
+            if maker is self:
+                return False
+            maker = maker.outer
+        level = own.get("_level")
         return level is None or level is not self and level.running
 
     def gradients(self, outputs: Sequence[Tensor], vectors: Sequence[Tensor | None], inputs: Sequence[Tensor],
