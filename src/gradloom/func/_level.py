@@ -12,11 +12,11 @@ to the function as a new tensor:
 All levels record into one graph, and there is nothing to unpack while operators run. When the function has returned, a
 result belongs to the outside: if its history leads to leaves of this level only, it is detached; if it leads further,
 to tensors of an outer level or the caller's own, it keeps its history. A tensor that the function itself made require
-grad, such as a parameter of a Module that it makes, counts as one of this level: the caller has no hold of it. (Such a history may still lead to leaves of this
-level, too. Once their function has returned, nobody can ask for their gradients: a leaf knows its level, and whoever
-walks there looks whether that is still running.) The same walk over the graph tells whether the gradients themselves
-have to be differentiable (`create_graph`), so that a derivative that nobody can differentiate further costs no more
-than `autograd.grad`.
+grad, such as a parameter of a Module that it makes, counts as one of this level: the caller has no hold of it. (Such a
+history may still lead to leaves of this level, too. Once their function has returned, nobody can ask for their
+gradients: a leaf knows its level, and whoever walks there looks whether that is still running.) The same walk over the
+graph tells whether the gradients themselves have to be differentiable (`create_graph`), so that a derivative that
+nobody can differentiate further costs no more than `autograd.grad`.
 
 Tangents of an open forward-mode level pass through: a new leaf takes the tangent of its argument along. Within vmap,
 an argument that all examples share is made one for each of them (`expand`), because each has a gradient of its own.
