@@ -256,4 +256,6 @@ def _gradient(grad: Any, level: Level, was_batched: bool) -> Any:
         return grad
     if was_batched:
         return physical_at(grad, level)
-    return ops.sum(grad._physical, 0) if _is_at(grad, level) else grad
+    if isinstance(grad, BatchedTensor) and _is_at(grad, level):
+        return ops.sum(grad._physical, 0)
+    return grad

@@ -170,7 +170,9 @@ def _unwrapped(name: str, leaf: Any, dim: int | None, level: Level) -> Any:
     if not isinstance(leaf, Tensor):
         raise ValueError(f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you "
                          "mean to set out_dims= to None for output?")
-    return leaf._physical if own else expanded(leaf, level)
+    if isinstance(leaf, BatchedTensor) and own:
+        return leaf._physical
+    return expanded(leaf, level)
 
 
 def _at(leaf: Any, dim: int | None) -> Any:

@@ -12,6 +12,8 @@ from ..tensor import Tensor
 from .levels import Level, running
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from collections.abc import Callable, Sequence
 
 new = object.__new__
@@ -119,7 +121,7 @@ class BatchedTensor(Tensor):
         return None if found is None else batched(found, self._batch)
 
     @property  # type: ignore[misc]
-    def data(self) -> NoReturn:
+    def data(self) -> NoReturn:  # type: ignore[override]
         """Not within vmap."""
         raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach() instead")
 
@@ -190,8 +192,9 @@ class BatchedTensor(Tensor):
         """Elements between the start of the storage and the first element of the first example."""
         return self._physical.storage_offset()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return ops.clone(self)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        found: Any = ops.clone(self)
+        return found
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise RuntimeError(STORAGE)

@@ -55,7 +55,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 f"a {type(marked).__name__}: let its __torch_function__ return results of its class"
             )
         marked._is_param = True
-        return marked
+        return marked  # type: ignore[return-value]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # As PyTorch does: the values alone, without the gradient.
