@@ -12,9 +12,8 @@ from ..tensor import Tensor
 from .levels import Level, running
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from collections.abc import Callable, Sequence
+    from typing import Self
 
 new = object.__new__
 
