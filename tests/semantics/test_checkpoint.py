@@ -261,3 +261,15 @@ def test_an_argument_that_was_written_to_since_is_an_error(torch, cp, reentrant)
     argument.mul_(2)
     with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[2, 3\]\]"):
         out.sum().backward()
+
+
+def test_a_part_that_computes_by_forward_mode_stops_early_when_it_runs_again(torch, cp):
+    jvp = import_module(f"{torch.__name__}.func").jvp
+    x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
+
+    def part(t):
+        return jvp(lambda u: u.sin() * u, (t,), (t,))[1]
+
+    expected, = torch.autograd.grad(part(x).sum(), x)
+    found, = torch.autograd.grad(cp.checkpoint(part, x, use_reentrant=False).sum(), x)
+    assert torch.allclose(found, expected)

@@ -167,7 +167,7 @@ def explain_forward(error: BaseException) -> None:
             continue
         if found := _formula(code, line):
             name = schema.partition("(")[0]
-            place = entry_place(frame.f_globals, name, found[0])
+            place = entry_place({"__file__": code.co_filename, **frame.f_globals}, name, found[0])
             note = f"This came from {name}, in the forward-mode formula of `{found[0]}`: {found[1]}"
             error.add_note(f"{note}\n  {place}" if place else note)
 
@@ -214,7 +214,7 @@ def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) 
     """Where the derivative of an operator is written, as `derivatives.yaml:12`.
 
     Args:
-        globals_: those of a module that was generated from it. `gradloom.ops.define` leaves its texts there, as
+        globals_: those of a module that was generated from it, or of what was compiled from one. `gradloom.ops.define` leaves its texts there, as
             `__yaml__`; for others the file is looked for around theirs.
         name: the operator, with its overload: `mul.Tensor`; of an in-place variant, the functional entry is found.
         key: the key of the entry that is wanted, rather than its beginning.
@@ -224,7 +224,8 @@ def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) 
     """
     texts = globals_.get("__yaml__")
     if texts is None:
-        path = _derivatives_file(globals_["__file__"])
+        file = globals_.get("__file__")
+        path = _derivatives_file(file) if file else None
         texts = [(str(path), linecache.getlines(str(path)))] if path is not None else []
     stem, dot, overload = name.partition(".")
     for wanted in (name, stem.removesuffix("_") + dot + overload):

@@ -82,10 +82,10 @@ class dual_level:
         return enter_dual_level()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        exit_dual_level()
         if error is not None:
             from .error_notes import explain_forward
             explain_forward(error)
-        exit_dual_level()
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
