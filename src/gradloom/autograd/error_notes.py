@@ -214,7 +214,7 @@ def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) 
     """Where the derivative of an operator is written, as `derivatives.yaml:12`.
 
     Args:
-        globals_: those of a module that was generated from it, or of what was compiled from one. `gradloom.ops.define` leaves its texts there, as
+        globals_: those of a module that was generated from it. `gradloom.ops.define` leaves its texts there, as
             `__yaml__`; for others the file is looked for around theirs.
         name: the operator, with its overload: `mul.Tensor`; of an in-place variant, the functional entry is found.
         key: the key of the entry that is wanted, rather than its beginning.
