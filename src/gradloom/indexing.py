@@ -361,4 +361,6 @@ def unravel_index(indices: Tensor, shape: int | IntList) -> tuple[Tensor, ...]:
 def bind(cls: Any) -> None:
     """Give Tensor its square brackets."""
     cls.__getitem__, cls.__setitem__, cls.__delitem__ = getitem, setitem, delitem
+    for method in ("__getitem__", "__setitem__", "__delitem__"):  # what a `__torch_function__` reads as their name
+        getattr(cls, method).__name__ = method
     cls.nonzero = nonzero

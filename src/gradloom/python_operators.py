@@ -55,6 +55,9 @@ def bind_python_operators(guards) -> None:
     for name, function in _UNARY.items():
         setattr(Tensor, f"__{name}__", found[function])
     Tensor.__rsub__, Tensor.__rtruediv__, Tensor.__invert__ = _rsub, _rtruediv, _invert
+    for function, name in ((_rsub, "__rsub__"), (_rtruediv, "__rdiv__"), (_invert, "__invert__"),
+                           (Tensor.__pow__, "pow"), (Tensor.__ipow__, "pow_"), (Tensor.__itruediv__, "__idiv__")):
+        function.__name__ = name  # PyTorch's, which a `__torch_function__` reads
     Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, _rtruediv, Tensor.__itruediv__
 
 

@@ -170,5 +170,6 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 def bind(tensor_class: Any) -> None:
     """Make these functions methods of Tensor."""
     tensor_class.norm = _norm_method
+    _norm_method.__name__ = "norm"
     tensor_class.unique = unique
     tensor_class.unique_consecutive = unique_consecutive

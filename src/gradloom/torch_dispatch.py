@@ -229,7 +229,7 @@ def _ask(op: Any, overriding: list[Any], args: tuple[Any, ...], kwargs: dict[str
             rule(op, types, args, kwargs)
         if found is not NotImplemented:
             return found
-    raise TypeError("\n".join([f"Multiple dispatch failed for '{op.__module__}.{op.name()}'; all __torch_dispatch__ "
+    raise TypeError("\n".join([f"Multiple dispatch failed for 'gradloom.ops.{op}'; all __torch_dispatch__ "
                                "handlers returned NotImplemented:\n", *asked]))
 
 

@@ -190,3 +190,20 @@ def test_every_generated_overload_has_an_object_whose_schema_is_its_own(gradloom
             assert op._calls.signatures and isinstance(op.tags, list)
             assert pickle.loads(pickle.dumps(op)) is op
     assert count > 1400
+
+
+def test_operator_objects_return_plain_tuples_where_functions_name_the_parts(torch):
+    x = torch.tensor([[3.0, 1.0], [2.0, 4.0]])
+    for found in torch.ops.aten.max.dim(x, 0), torch.ops.aten.topk(x, 1), torch.ops.aten.sort.stable(x, stable=True):
+        assert type(found) is tuple and len(found) == 2
+    assert torch.max(x, 0).values.tolist() == [3.0, 4.0]
+
+
+def test_operators_that_only_modes_see_are_there_before_there_was_a_mode(torch):
+    assert torch.ops.aten._local_scalar_dense(torch.tensor(2.0)) == 2.0
+    assert str(torch.ops.aten.lift_fresh.default) == "aten.lift_fresh.default"
+
+
+def test_the_module_of_an_operator_object_names_its_namespace(torch):
+    for found in torch.ops.aten.add, torch.ops.aten.add.Tensor:
+        assert found.__module__ == f"{torch.__name__}._ops.aten"

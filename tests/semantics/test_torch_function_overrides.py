@@ -260,3 +260,10 @@ def test_the_modules_names_are_pytorchs(torch):
                  "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
                  "get_default_nowrap_functions"):
         assert callable(getattr(module, name))
+
+
+def test_special_methods_have_pytorchs_names(torch):
+    names = {"__getitem__": "__getitem__", "__setitem__": "__setitem__", "__delitem__": "__delitem__",
+             "__rsub__": "__rsub__", "__invert__": "__invert__", "__pow__": "pow", "__ipow__": "pow_",
+             "__itruediv__": "__idiv__", "__rtruediv__": "__rdiv__", "__truediv__": "__truediv__", "norm": "norm"}
+    assert {method: getattr(torch.Tensor, method).__name__ for method in names} == names

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from ._overload import OpOverloadPacket, Row
+
+# Of what tensors do themselves elsewhere; they are made when somebody wants to see them.
+_SEEN_BY_MODES = ("_local_scalar_dense", "lift_fresh")
 
 
 class Namespace:
@@ -28,8 +32,11 @@ class Namespace:
         try:
             found: OpOverloadPacket | None = operators[name]
         except KeyError:
-            known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
             own = self.__dict__["_name"]
+            if own == "aten" and name in _SEEN_BY_MODES:
+                import_module("gradloom._library.dispatched")  # adds them
+                return operators[name]  # type: ignore[no-any-return]
+            known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
             # with PyTorch's words, by which programs tell that an operator is missing
             raise AttributeError(f"'_OpNamespace' '{own}' object has no attribute '{name}': gradloom.ops.{own} has no "
                                  f"operator '{name}'; it has {known or 'none'}") from None

@@ -156,7 +156,7 @@ class OpOverloadPacket:
         self.namespace, self._qualified_op_name = namespace, f"{namespace}::{name}"
         self._rows = {row.overload: row for row in rows}
         self.__name__, self.__qualname__ = name, self._qualified_op_name
-        self.__module__ = f"gradloom.ops.{namespace}"
+        self.__module__ = f"gradloom._ops.{namespace}"
         self.__doc__ = getattr(function, "__doc__", None)
         if function is not None:
             self.__wrapped__ = function
@@ -236,7 +236,7 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
     """The function as one that takes all arguments of the schema by position.
 
     Generated wrappers that are public themselves have keyword-only parameters, and all take what an overload writes to
-    as one `out`.
+    as one `out`. Those of several results may return them with names.
     """
     arguments = schema.arguments
     outs = sum(a.is_out for a in arguments)
@@ -247,13 +247,15 @@ def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callab
     if code is not None and not code.co_flags & 4:  # *args takes everything
         positional = min(inputs, code.co_argcount)
         names = code.co_varnames[code.co_argcount:][:inputs - positional]
-    if not names and not outs:
+    named = len(schema.returns) > 1 and schema.name.startswith("aten::")  # those return plain tuples, as in PyTorch
+    if not names and not outs and not named:
         return function
 
     def call(*values: Any) -> Any:
         keywords = dict(zip(names, values[positional:inputs], strict=True))
         if outs:
             keywords["out"] = values[inputs] if outs == 1 else tuple(values[inputs:])
-        return function(*values[:positional], **keywords)
+        found = function(*values[:positional], **keywords)
+        return tuple(found) if named and isinstance(found, tuple) else found
     call.__doc__ = function.__doc__
     return call

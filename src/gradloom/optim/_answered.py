@@ -34,9 +34,16 @@ class Answered(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> Any:
+        """The tensor's dtype, which `astype` takes."""
         return self.tensor.dtype
 
     def astype(self, dtype: Any, copy: bool = True) -> Answered:
+        """The values as another dtype.
+
+        Args:
+            dtype: as `dtype` gives it.
+            copy: chooses nothing.
+        """
         return Answered(self.tensor.to(dtype))
 
     def __setitem__(self, mask: Answered, value: float) -> None:
@@ -73,7 +80,13 @@ def _call(name: str, inputs: tuple[Any, ...], out: Answered | None) -> Answered:
 
 
 def answered(parameter: Any, gradient: Any, kept: Any) -> tuple[Any, ...]:
-    """What `optimizer.arrays` gives, for tensors that operators are needed for."""
+    """What `optimizer.arrays` gives, for tensors that operators are needed for.
+
+    Args:
+        parameter: is written to.
+        gradient: of its shape.
+        kept: the state's tensors of its shape, None for one that is not there.
+    """
     real = gl.view_as_real if parameter.is_complex() else lambda tensor: tensor
     with gl.no_grad():
         return (Answered(real(parameter.detach()), True), Answered(real(gradient)),
@@ -81,6 +94,12 @@ def answered(parameter: Any, gradient: Any, kept: Any) -> tuple[Any, ...]:
 
 
 def by_operators(rule: Callable[..., Any], arrays: Any, numbers: Any) -> None:
-    """Call a rule on what `answered` gave."""
+    """Call a rule on what `answered` gave.
+
+    Args:
+        rule: as `in_blocks` takes it.
+        arrays: of class `Answered`, or None.
+        numbers: handed on.
+    """
     with gl.no_grad():
         rule(*arrays, Answered(), *numbers)
