@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from importlib import import_module
 
 import pytest
 
@@ -400,6 +401,22 @@ class TestOperators:
         assert not hasattr(torch._C, "_no_such_name") and not hasattr(torch._C._autograd, "_no_such_name")
         assert torch._C._log_api_usage_once("a test") is None
         assert torch._C._get_privateuse1_backend_name() == "privateuseone"
+
+
+def test_whether_an_argument_answers_functions_is_asked_under_the_inner_names_too(torch):
+    class Duck:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "answered"
+
+    plain, duck = torch.ones(1), Duck()
+    assert torch._C._has_torch_function((plain, duck)) and not torch._C._has_torch_function((plain,))
+    assert torch._C._has_torch_function_unary(duck) and not torch._C._has_torch_function_unary(plain)
+    assert torch._C._has_torch_function_variadic(plain, duck) and not torch._C._has_torch_function_variadic(plain)
+
+
+def test_the_operators_are_reached_from_the_module_of_their_classes(torch):
+    assert import_module(f"{torch.__name__}._ops").ops.aten.mul.Tensor is torch.ops.aten.mul.Tensor
 
 
 def test_weak_references_are_to_tensors(gradloom):
