@@ -43,7 +43,7 @@ def in_blocks(rule, arrays, *numbers) -> None:
             real numbers, and those without dimensions with one. Or what `_answered` has in their place, as a whole.
     """
     first = arrays[0]
-    if not isinstance(first, (np.ndarray, np.generic)):
+    if first.__class__ is not np.ndarray and not isinstance(first, (np.ndarray, np.generic)):
         from gradloom.optim._answered import by_operators
 
         by_operators(rule, arrays, numbers)

@@ -454,14 +454,15 @@ def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
     gradient = parameter.grad
     if gradient.is_sparse:
         raise RuntimeError(f"{what} does not support sparse gradients")
-    if not (hasattr(parameter, "_operand") and hasattr(gradient, "_operand")):  # Note [Torch dispatch]
+    try:
+        values, array = parameter._operand, gradient._operand
+    except AttributeError:  # Note [Torch dispatch]
         from gradloom.optim._answered import answered
 
         return answered(parameter, gradient, kept)
-    array = gradient._array
-    if parameter._array.flags.c_contiguous and not array.flags.c_contiguous:
+    if values.flags.c_contiguous and not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
-    return (parameter._array, array, *[None if tensor is None else tensor._array for tensor in kept])
+    return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
 
 
 def new_step() -> Any:
