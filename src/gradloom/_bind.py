@@ -62,12 +62,10 @@ def bind() -> dict:
 
 
 def _imported(name):
-    """A method that gradloom.rare_methods is imported for when it is first called."""
+    """A method for which gradloom.rare_methods is imported. It stays: who answers functions knows it."""
     def method(self, *args, **kwargs):
         from . import rare_methods
-        found = getattr(rare_methods, name)
-        setattr(Tensor, name, found)
-        return found(self, *args, **kwargs)
+        return getattr(rare_methods, name)(self, *args, **kwargs)
 
     method.__name__ = name
     return method
