@@ -247,8 +247,8 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
     """
     results: dict[str, ResultClass] = {}
     functions = [_stub(n.name, n.wrappers, False, results) for n in names]
-    members = written_members(package / "tensor.py", "Tensor") | written_members(
-        package / "_tensor_members.py", "TensorMembers")
+    by_hand = {"tensor": "Tensor", "tensor_base": "TensorBase", "_tensor_members": "TensorMembers"}
+    members = set().union(*(written_members(package / f"{file}.py", cls) for file, cls in by_hand.items()))
     methods = [_stub(n.name, [n.wrappers[i] for i in n.method_entries], True, results)
                for n in names if n.is_method and n.name not in members]
     modules: dict[str, list[tuple[str, str]]] = {}

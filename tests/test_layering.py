@@ -21,7 +21,7 @@ FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.
 
 CORE = ("amp", "autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
         "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "rare_methods", "return_types",
-        "tensor", "torch_dispatch", "torch_function", "utils", "variants")
+        "tensor", "tensor_base", "torch_dispatch", "torch_function", "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
     ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",

@@ -83,6 +83,28 @@ def each_thread(flag: int, on: bool) -> None:
             held["flags"] = flags
 
 
+class DisableTorchDispatch:
+    """Within this context neither modes nor classes answer operators."""
+
+    def __enter__(self) -> None:
+        self._before = state.dispatch_off
+        state.dispatch_off = True
+
+    def __exit__(self, *_: object) -> None:
+        state.dispatch_off = self._before
+
+
+def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What a subclass names its `__torch_dispatch__` that does not want to answer: it calls the operator."""
+    with DisableTorchDispatch():
+        return func(*args, **(kwargs or {}))
+
+
+def answers(cls: type) -> bool:
+    """Whether instances of a class answer operators."""
+    return getattr(cls, "__torch_dispatch__", disabled_torch_dispatch) is not disabled_torch_dispatch
+
+
 class DisabledTorchFunction:
     """A `__torch_function__` that means "treat me as a plain tensor"; `disabled_torch_function` is the only one.
 

@@ -11,10 +11,11 @@ anyway:
                    autocast policy
 
 and hands the call, one overload with its arguments as the parser made them, to `intercept`. Whoever may answer it is
-asked in the order of the keys below, which is PyTorch's; one that does not care returns NotImplemented. An answer may
-pass the call on with `call.below(KEY)`. Autograd stands above PYTHON and below the others: a profiler, vmap and
-autocast call operators that record their history as ever, and for `__torch_dispatch__` there is a second set of
-wrappers (`generated/redispatch`), which record the history of a result that somebody else computes.
+asked in the order of the keys below, which is PyTorch's; ZEROS are tangents that are known to be zero. One that does
+not care returns NotImplemented. An answer may pass the call on with `call.below(KEY)`. Autograd stands above PYTHON and
+below the others: a profiler, vmap and autocast call operators that record their history as ever, and for
+`__torch_dispatch__` there is a second set of wrappers (`generated/redispatch`), which record the history of a result
+that somebody else computes. (`__torch_function__` comes before all of them; see Note [Torch functions].)
 
 Who answers is registered when the feature is first used (`register`).
 """
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Who is asked, in this order.
-PROFILER, FUNCTION, VMAP, CASTS, PYTHON, ZEROS = range(6)
-_answers: list[Any] = [None] * 6
+PROFILER, VMAP, CASTS, PYTHON, ZEROS = range(5)
+_answers: list[Any] = [None] * 5
 
 
 def register(key: int, answer: Callable[[Call], Any]) -> None:

@@ -225,7 +225,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 @lru_cache(1)
 def _methods() -> frozenset[Any]:
-    return frozenset(value for value in vars(Tensor).values() if callable(value))
+    return frozenset(value for value in public.members(Tensor).values() if callable(value))
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
@@ -273,7 +273,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
             if item.asked == public.ALL and item.reported is not None}
     found = {value for name, value in vars(top).items()
              if isinstance(value, FunctionType) and not name.startswith("_") and value not in asked}
-    members = (vars(Tensor).get(name) for name in public.IGNORED_MEMBERS)
+    members = (public.members(Tensor).get(name) for name in public.IGNORED_MEMBERS)
     return found | {getattr(member, "__func__", member) for member in members if member is not None}
 
 

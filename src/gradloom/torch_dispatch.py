@@ -22,7 +22,7 @@ from typing import Any
 
 from . import _operators
 from .autograd.node import NO_EDGE
-from .dispatch import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, state
+from .dispatch import AUTOCAST, FORWARD_AD, GRAD_ASKED, GRAD_OFF, answers, disabled_torch_dispatch, state
 from .interception import PYTHON, Call, Metadata, attend, recording, register, shallow_copy
 
 
@@ -49,31 +49,7 @@ def _alias(self: Any) -> Any:
     """`Tensor._detached_alias` of a tensor that answers operators: of its class, with what it holds."""
     if self._vc is None:
         self._vc = [0]
-    out = shallow_copy(self)
-    out._edge = NO_EDGE
-    return out
-
-
-class DisableTorchDispatch:
-    """Within this context neither modes nor classes answer operators."""
-
-    def __enter__(self) -> None:
-        self._before = state.dispatch_off
-        state.dispatch_off = True
-
-    def __exit__(self, *_: object) -> None:
-        state.dispatch_off = self._before
-
-
-def disabled_torch_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """What a subclass names its `__torch_dispatch__` that does not want to answer: it calls the operator."""
-    with DisableTorchDispatch():
-        return func(*args, **(kwargs or {}))
-
-
-def answers(cls: type) -> bool:
-    """Whether instances of a class answer operators."""
-    return getattr(cls, "__torch_dispatch__", disabled_torch_dispatch) is not disabled_torch_dispatch
+    return shallow_copy(self)
 
 
 def overloaded(tensors: Any) -> list[Any]:

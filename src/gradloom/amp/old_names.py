@@ -1,4 +1,4 @@
-"""The names that autocast's settings had when each device had its own; all of them warn."""
+"""The names from when each device had its own: of autocast's settings, and the warning of `<device>.amp`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from typing import Any
 
 from ..dtype import dtype
 from . import settings
+
+
+def is_old(device: str, name: str, instead: str) -> None:
+    """Warn where a name of `<device>.amp` is used.
+
+    Args:
+        device: which one.
+        name: the name, which `gradloom.amp` has, too.
+        instead: the arguments that it takes there.
+    """
+    warnings.warn(f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({instead})` "
+                  "instead.", FutureWarning, stacklevel=3)
 
 
 def _old(name: str, device: str, new: Callable[..., Any], value: str = "") -> Callable[..., Any]:

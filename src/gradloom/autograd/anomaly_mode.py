@@ -17,8 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _operators
-from ..dispatch import ANOMALY, each_thread, state
-from ..torch_dispatch import answers
+from ..dispatch import ANOMALY, answers, each_thread, state
 from . import node as nodes
 from .call_stack import current_stack, stack_lines
 from .node import NodeHooks

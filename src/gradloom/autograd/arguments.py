@@ -8,8 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from .. import _operators
-from ..dispatch import state
-from ..torch_dispatch import answers
+from ..dispatch import answers, state
 from .edge import gradient_edge
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
 from math import inf, nan
@@ -188,36 +189,32 @@ def parse_schema(text: str) -> FunctionSchema:
                           _returns(returned, text))
 
 
-def _closed(rest: str, text: str) -> tuple[str, str]:
-    """What is inside of the parenthesis that is open, and what follows it."""
-    depth, quote = 1, ""
-    for i, c in enumerate(rest):
+def _depths(text: str, depth: int) -> Iterator[tuple[int, str, int]]:
+    """(place, character, depth of brackets after it) for all that stands in no string."""
+    quote = ""
+    for i, c in enumerate(text):
         if quote:
             quote = "" if c == quote else quote
-        elif c in "\"'":
+            continue
+        if c in "\"'":
             quote = c
-        elif c in "([":
-            depth += 1
-        elif c in ")]":
-            depth -= 1
-            if not depth:
-                return rest[:i], rest[i + 1:]
+        depth += (c in "([") - (c in ")]")
+        yield i, c, depth
+
+
+def _closed(rest: str, text: str) -> tuple[str, str]:
+    """What is inside of the parenthesis that is open, and what follows it."""
+    for i, c, depth in _depths(rest, 1):
+        if c in ")]" and not depth:
+            return rest[:i], rest[i + 1:]
     raise RuntimeError(f"expected ) but found 'eof' here:\n{text}")
 
 
 def _split(text: str) -> list[str]:
     """The parts between the commas that stand in no bracket and no string."""
-    parts, depth, quote, start = [], 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "\"'":
-            quote = c
-        elif c in "([":
-            depth += 1
-        elif c in ")]":
-            depth -= 1
-        elif c == "," and not depth:
+    parts, start = [], 0
+    for i, c, depth in _depths(text, 0):
+        if c == "," and not depth:
             parts.append(text[start:i].strip())
             start = i + 1
     last = text[start:].strip()

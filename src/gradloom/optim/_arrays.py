@@ -8,8 +8,14 @@ save.
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+import gradloom as gl
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
 
 # Elements per block. Measured with SGD on 430,000 and 10,000,000 float32: faster than smaller and larger
 # ones.
@@ -79,3 +85,40 @@ def number(value) -> float:
 def is_tensor_of_many(value) -> bool:
     """Whether `value` is a tensor that does not hold exactly one element."""
     return hasattr(value, "numel") and value.numel() != 1
+
+
+def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
+    """What an update rule works on: the arrays of a parameter, of its gradient, and of what is kept for it.
+
+    Args:
+        parameter: a parameter with a gradient.
+        what: the optimizer's name.
+        kept: tensors of the parameter's shape, None for one that is not there.
+
+    Raises:
+        RuntimeError: for a sparse gradient.
+    """
+    gradient = parameter.grad
+    if gradient.is_sparse:
+        raise RuntimeError(f"{what} does not support sparse gradients")
+    try:
+        values, array = parameter._operand, gradient._operand
+    except AttributeError:  # Note [Torch dispatch]
+        from gradloom.optim._answered import answered
+
+        return answered(parameter, gradient, kept)
+    if values.flags.c_contiguous and not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
+    return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
+
+
+def new_step() -> Any:
+    """A step count of zero."""
+    return gl.tensor(0.0, dtype=gl.float32)
+
+
+def advance(state: dict[str, Any]) -> float:
+    """Count one step and return the number."""
+    array = state["step"]._array
+    array += 1
+    return float(array)

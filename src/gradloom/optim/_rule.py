@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import in_blocks
-from gradloom.optim.optimizer import Optimizer, advance, arrays, new_step
+from gradloom.optim._arrays import advance, arrays, in_blocks, new_step
+from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,15 +8,9 @@ import numpy as np
 
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import in_blocks, is_tensor_of_many, number
-from gradloom.optim.optimizer import (
-    Optimizer,
-    advance,
-    arrays,
-    check_implementation,
-    check_options,
-    new_step,
-)
+from gradloom.optim._arrays import advance, arrays, in_blocks, is_tensor_of_many, new_step, number
+from gradloom.optim._options import check_implementation, check_options
+from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

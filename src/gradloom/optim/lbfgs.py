@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import gradloom as gl
 from gradloom.optim._arrays import number
 from gradloom.optim._line_search import strong_wolfe
-from gradloom.optim.optimizer import Optimizer, check_options
+from gradloom.optim._options import check_options
+from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

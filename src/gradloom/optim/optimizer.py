@@ -12,11 +12,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 import gradloom as gl
 from gradloom.dispatch import state
-from gradloom.optim._arrays import is_tensor_of_many
 from gradloom.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -407,71 +404,3 @@ def _fitted(parameter, value, key=None):
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return type(value)(_fitted(parameter, item) for item in value)
     return value
-
-
-def check_options(lr: float | Tensor, weight_decay: float = 0, eps: float = 0.0,
-                  betas: tuple[float | Tensor, float | Tensor] = (0.0, 0.0)) -> None:
-    """Raise ValueError for options outside their range that most optimizers have."""
-    if is_tensor_of_many(lr):
-        raise ValueError("Tensor lr must be 1-element")
-    if not lr >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-    if not eps >= 0.0:
-        raise ValueError(f"Invalid epsilon value: {eps}")
-    for position, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {position}: {beta}")
-    if not weight_decay >= 0.0:
-        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
-
-
-def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
-    """Refuse what does not go together.
-
-    There is one implementation, so `foreach` and `fused` choose nothing. `differentiable` would need a step
-    that
-    autograd records, which there is none of: NotImplementedError.
-    """
-    if fused and differentiable:
-        raise RuntimeError("`fused` does not support `differentiable`")
-    if fused and foreach:
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if differentiable:
-        raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
-
-
-def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
-    """What an update rule works on: the arrays of a parameter, of its gradient, and of what is kept for it.
-
-    Args:
-        parameter: a parameter with a gradient.
-        what: the optimizer's name.
-        kept: tensors of the parameter's shape, None for one that is not there.
-
-    Raises:
-        RuntimeError: for a sparse gradient.
-    """
-    gradient = parameter.grad
-    if gradient.is_sparse:
-        raise RuntimeError(f"{what} does not support sparse gradients")
-    try:
-        values, array = parameter._operand, gradient._operand
-    except AttributeError:  # Note [Torch dispatch]
-        from gradloom.optim._answered import answered
-
-        return answered(parameter, gradient, kept)
-    if values.flags.c_contiguous and not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
-    return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
-
-
-def new_step() -> Any:
-    """A step count of zero."""
-    return gl.tensor(0.0, dtype=gl.float32)
-
-
-def advance(state: dict[str, Any]) -> float:
-    """Count one step and return the number."""
-    array = state["step"]._array
-    array += 1
-    return float(array)

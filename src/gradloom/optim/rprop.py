@@ -8,8 +8,8 @@ import numpy as np
 
 import gradloom as gl
 from gradloom.optim._arrays import number
+from gradloom.optim._options import check_implementation, check_options
 from gradloom.optim._rule import RuleOptimizer, decayed
-from gradloom.optim.optimizer import check_implementation, check_options
 
 if TYPE_CHECKING:
     from gradloom import Tensor

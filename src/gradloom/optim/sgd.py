@@ -8,8 +8,9 @@ import numpy as np
 
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import in_blocks, number
-from gradloom.optim.optimizer import Optimizer, arrays, check_implementation, check_options
+from gradloom.optim._arrays import arrays, in_blocks, number
+from gradloom.optim._options import check_implementation, check_options
+from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -101,8 +101,13 @@ def names() -> Iterator[Public]:
             yield Public(function, function, f"{prefix}.{name}", OTHERS if operator in without_tensors else ALL)
 
 
+def members(tensor: type) -> dict[str, Any]:
+    """What Tensor has as attributes, and what it derives from."""
+    return {**vars(tensor.__mro__[1]), **vars(tensor)}
+
+
 def _members(tensor: type) -> Iterator[Public]:
-    for name, member in list(vars(tensor).items()):
+    for name, member in members(tensor).items():
         if name in IGNORED_MEMBERS:
             continue
         if _is_function(member):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 from ... import amp
+from ...amp.old_names import is_old
 from ...dtype import bfloat16
 from ...dtype import dtype as DType
 
@@ -19,8 +18,7 @@ class autocast(amp.autocast):
     """
 
     def __init__(self, enabled: bool = True, dtype: DType = bfloat16, cache_enabled: bool = True) -> None:
-        warnings.warn("`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', "
-                      "args...)` instead.", FutureWarning, stacklevel=2)
+        is_old("cpu", "autocast", "'cpu', args...")
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
@@ -33,7 +31,6 @@ class GradScaler(amp.GradScaler):
 
     def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
                  growth_interval: int = 2000, enabled: bool = True) -> None:
-        warnings.warn("`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cpu', "
-                      "args...)` instead.", FutureWarning, stacklevel=2)
+        is_old("cpu", "GradScaler", "'cpu', args...")
         super().__init__("cpu", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
                          growth_interval=growth_interval, enabled=enabled)

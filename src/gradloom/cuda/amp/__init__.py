@@ -5,20 +5,15 @@ Regions and scalers of these names are disabled, since there is no GPU, and say 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ... import amp
+from ...amp.old_names import is_old
 from ...dtype import dtype as DType
 from ...dtype import float16
 
 __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
-
-
-def _is_old(name: str, instead: str) -> None:
-    warnings.warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({instead})` instead.",
-                  FutureWarning, stacklevel=3)
 
 
 def amp_definitely_not_available() -> bool:
@@ -34,7 +29,7 @@ class autocast(amp.autocast):
     """
 
     def __init__(self, enabled: bool = True, dtype: DType = float16, cache_enabled: bool = True) -> None:
-        _is_old("autocast", "'cuda', args...")
+        is_old("cuda", "autocast", "'cuda', args...")
         super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
@@ -47,7 +42,7 @@ class GradScaler(amp.GradScaler):
 
     def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
                  growth_interval: int = 2000, enabled: bool = True) -> None:
-        _is_old("GradScaler", "'cuda', args...")
+        is_old("cuda", "GradScaler", "'cuda', args...")
         super().__init__("cuda", init_scale=init_scale, growth_factor=growth_factor, backoff_factor=backoff_factor,
                          growth_interval=growth_interval, enabled=enabled)
 
@@ -58,7 +53,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: DType | No
     Args:
         fwd, cast_inputs: as there.
     """
-    _is_old("custom_fwd", "args..., device_type='cuda'")
+    is_old("cuda", "custom_fwd", "args..., device_type='cuda'")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
@@ -68,5 +63,5 @@ def custom_bwd(bwd: Callable[..., Any]) -> Any:
     Args:
         bwd: as there.
     """
-    _is_old("custom_bwd", "args..., device_type='cuda'")
+    is_old("cuda", "custom_bwd", "args..., device_type='cuda'")
     return amp.custom_bwd(bwd, device_type="cuda")

@@ -1,7 +1,8 @@
 """Loss modules; each keeps its arguments and calls the function of the same name.
 
 All take `reduction`: "none" gives a loss per element, "mean" their mean, "sum" their sum. `size_average` and
-`reduce` are the deprecated way to say so.
+`reduce` are the deprecated way to say so. The file is a list of small classes; it is one file because programs and
+pickles name them by this path, which is PyTorch's.
 """
 
 from __future__ import annotations

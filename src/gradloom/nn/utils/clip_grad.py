@@ -9,7 +9,7 @@ import numpy as np
 
 import gradloom as gl
 
-from ...torch_dispatch import answers
+from ...dispatch import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
