@@ -238,6 +238,21 @@ def test_later_nodes_run_first_and_leaves_as_soon_as_they_can(torch):
     assert order == ["q", "b", "w", "z", "y", "x", "a"]
 
 
+@pytest.mark.parametrize(("program", "order"), [
+    (lambda torch, a, b, c: a * b, "ab"),
+    (lambda torch, a, b, c: b * a, "ba"),
+    (lambda torch, a, b, c: torch.addcmul(c, b, a), "cba"),
+    (lambda torch, a, b, c: torch.stack([b, c, a]), "bca"),
+    (lambda torch, a, b, c: (a * b).exp() * c, "cab"),
+])
+def test_leaves_whose_gradients_are_complete_at_once_run_in_the_order_of_inputs(torch, program, order):
+    leaves, seen = [torch.ones(2, 2, requires_grad=True) for _ in "abc"], []
+    for name, leaf_ in zip("abc", leaves, strict=True):
+        leaf_.register_hook(lambda g, name=name: seen.append(name))
+    program(torch, *leaves).sum().backward()
+    assert "".join(seen) == order
+
+
 def test_the_order_of_roots_does_not_matter(torch):
     a, order = leaf(torch, 1.0), []
     products = [a * i for i in range(4)]

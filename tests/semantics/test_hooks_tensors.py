@@ -222,11 +222,18 @@ def test_hooks_are_for_tensors_that_require_grad(torch):
         torch.ones(1).retain_grad()
 
 
-def test_what_is_no_callable_is_refused_at_once(gradloom):  # PyTorch: when backward comes to it
-    x = leaf(gradloom, 1.0)
-    for register in (x.register_hook, (x * 2).register_hook, x.register_post_accumulate_grad_hook):
-        with pytest.raises(TypeError, match="callable, got int"):
-            register(3)
+@pytest.mark.parametrize(("register", "accumulated"), [("register_hook", False),
+                                                       ("register_post_accumulate_grad_hook", True)])
+def test_what_is_no_callable_fails_when_backward_comes_to_it(torch, register, accumulated):
+    x = leaf(torch, 1.0)
+    handle = getattr(x, register)(3)
+    with pytest.raises(TypeError, match="'int' object is not callable"):
+        (x * 2).sum().backward()
+    assert (x.grad is not None) == accumulated
+    handle.remove()
+    x.grad = None
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0]
 
 
 def test_gradients_in_hooks_are_recorded_under_create_graph(torch):
@@ -416,10 +423,30 @@ def test_post_accumulate_hooks_are_for_leaves(torch):
         (leaf(torch, 1.0) * 2).register_post_accumulate_grad_hook(print)
 
 
-def test_what_a_post_accumulate_hook_returns_is_ignored_and_what_it_raises_is_not(torch):
-    x = leaf(torch, 1.0)
-    handle = x.register_post_accumulate_grad_hook(lambda p: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        (x * 2).sum().backward()
-    assert x.grad.tolist() == [2.0]
-    handle.remove()
+def test_a_post_accumulate_hook_that_raises_or_returns_something_ends_the_pass(torch):
+    for hook, error, message in ((lambda p: 1 / 0, ZeroDivisionError, "division by zero"),
+                                 (lambda p: p.grad, RuntimeError, "post accumulate grad hooks should return None")):
+        x = leaf(torch, 1.0)
+        x.register_post_accumulate_grad_hook(hook)
+        with pytest.raises(error, match=message):
+            (x * 2).sum().backward()
+        assert x.grad.tolist() == [2.0]
+
+
+def test_a_post_accumulate_hook_runs_where_nothing_was_accumulated(torch):
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None
+
+    x, seen = leaf(torch, 1.0), []
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad))
+    Nothing.apply(x).sum().backward()
+    y = x * 2
+    x.requires_grad_(False)  # so that the leaf takes no gradient any more
+    y.sum().backward()
+    assert seen == [None, None] and x.grad is None

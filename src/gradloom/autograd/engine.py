@@ -124,6 +124,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
 
 def _finish(task: GraphTask, root: Node, buffer: list) -> None:
     _run(task, root, buffer)
+    task.node = None
     while task.callbacks:
         task.callbacks.pop(0)()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import increment_version
 from .edge import gradient_edge
+from .multi_grad_hook import _MultiHandle as _MultiHandle
 from .multi_grad_hook import register_multi_grad_hook
 from .node import Node
 from .saved_tensor_hooks import (

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class MultiHandle(RemovableHandle):
+class _MultiHandle(RemovableHandle):
     """Removes all the hooks that stand for one."""
+
+    __module__ = "gradloom.autograd.graph"  # where PyTorch has it
 
     def __init__(self, handles: Any) -> Any:
         self.handles = tuple(handles)
@@ -35,7 +37,7 @@ class MultiHandle(RemovableHandle):
         self.handles = handles
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> MultiHandle:
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _MultiHandle:
     """Call a hook in each backward pass that computes gradients of some of `tensors`.
 
     Args:
@@ -54,17 +56,15 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    if not callable(fn):
-        raise TypeError(f"register_multi_grad_hook() expects a callable, got {type(fn).__name__}")
     tensors = tuple(tensors)
     if not all(tensor.requires_grad for tensor in tensors):
         raise AssertionError("Expected gradient function to be set: every tensor of register_multi_grad_hook must "
                              "require grad")
     if mode == "any":
         hook = _first_of_each_pass(fn)
-        return MultiHandle([tensor.register_hook(hook) for tensor in tensors])
+        return _MultiHandle([tensor.register_hook(hook) for tensor in tensors])
     collector = _all_of_each_pass(fn, [gradient_edge(tensor)[0] for tensor in tensors])
-    return MultiHandle([tensor.register_hook(collector(i)) for i, tensor in enumerate(tensors)])
+    return _MultiHandle([tensor.register_hook(collector(i)) for i, tensor in enumerate(tensors)])
 
 
 def _first_of_each_pass(fn):

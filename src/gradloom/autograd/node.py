@@ -40,7 +40,9 @@ REGISTERING = RLock()  # of hooks; held while nothing else is waited for
 write_watcher = None  # anomaly mode's: called with the version counter after each write in place
 next_sequence_nr = count().__next__
 # AccumulateGrad runs before everything else, as early as its gradients are complete, so that memory is given back.
-_accumulate_nr = count(1 << 62).__next__
+# Of several that are complete at once the one made first runs first, which is nearly always the order of the inputs.
+FIRST_OF_ALL = 1 << 62
+_accumulate_nr = count(FIRST_OF_ALL, -1).__next__
 
 
 class NodeHooks:
@@ -111,8 +113,12 @@ class Node:
 
     def _set_sequence_nr(self, number: int) -> None:
         """Let the engine take this node as if it were number `number` to be made; later ones run first."""
+        if not isinstance(number, int):
+            raise TypeError(f"an integer is required: a sequence number is no {type(number).__name__}")
         if number < 0:
             raise OverflowError("can't convert negative int to unsigned: a sequence number is at least 0")
+        if number >= 1 << 64:
+            raise OverflowError("int too big to convert: a sequence number has 64 bits")
         self.sequence_nr = number
 
     @property
@@ -143,7 +149,7 @@ class Node:
                     self.hooks = NodeHooks()
         return self.hooks
 
-    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+    def register_hook(self, fn: Callable[..., Any], /) -> RemovableHandle:
         """Call `fn(grad_inputs, grad_outputs)` after this node ran; a returned tuple replaces grad_inputs."""
         return _register(self.ensure_hooks().post, fn)
 
@@ -151,7 +157,7 @@ class Node:
         """Let the hooks in `tensor._backward_hooks` see the gradient of this output of the node."""
         self.ensure_hooks().tensor_pre[tensor.output_nr] = tensor._backward_hooks
 
-    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+    def register_prehook(self, fn: Callable[..., Any], /) -> RemovableHandle:
         """Call `fn(grad_outputs)` before this node runs; a returned tuple replaces grad_outputs."""
         return _register(self.ensure_hooks().pre, fn)
 
@@ -198,8 +204,6 @@ def operator_name(node: Any) -> str:
 def _register(hooks: dict, fn):
     from ..utils.hooks import RemovableHandle
 
-    if not callable(fn):
-        raise TypeError(f"a hook must be callable, got {type(fn).__name__}")
     handle = RemovableHandle(hooks)
     hooks[handle.id] = fn
     return handle
@@ -284,12 +288,14 @@ class AccumulateGrad(Node):
         if variable._backward_hooks is not None:
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
+    def _sequence_nr(self) -> int:
+        number = self.sequence_nr
+        return number if number < FIRST_OF_ALL >> 1 else (1 << 64) - 1
+
     def apply(self, grads: Any, edges: Any) -> Any:
         variable = self.variable
         grad = grads[0]
-        if variable._edge is NO_EDGE:  # detached since
-            return ()
-        if grad is not None:
+        if grad is not None and variable._edge is not NO_EDGE:  # of which the latter was detached since
             with self.lock:
                 held = variable._grad
                 if held is None:
@@ -312,7 +318,9 @@ class AccumulateGrad(Node):
         hooks = variable._post_accumulate_grad_hooks
         if hooks:
             for hook in list(hooks.values()):
-                hook(variable)
+                if hook(variable) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None: there is nothing left "
+                                       "to replace; set .grad instead")
         return ()
 
 

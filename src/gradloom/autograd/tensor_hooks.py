@@ -20,8 +20,6 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     """See Tensor.register_hook."""
     if not tensor.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if not callable(hook):
-        raise TypeError(f"register_hook() expects a callable, got {type(hook).__name__}")
     node, nr = gradient_edge(tensor)
     is_leaf = tensor.grad_fn is None
     with REGISTERING:
@@ -63,8 +61,6 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if tensor.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    if not callable(hook):
-        raise TypeError(f"register_post_accumulate_grad_hook() expects a callable, got {type(hook).__name__}")
     with REGISTERING:
         if tensor._post_accumulate_grad_hooks is None:
             tensor._post_accumulate_grad_hooks = OrderedDict()
