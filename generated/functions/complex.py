@@ -99,7 +99,7 @@ class ConjBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj()
         if edges[0] is not NO_EDGE:
             if flat is not None:

@@ -123,7 +123,7 @@ class MulBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * other.conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -164,7 +164,7 @@ class DivBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / other.conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -487,7 +487,7 @@ class AddcmulBackward0(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -536,7 +536,7 @@ class AddcdivBackward0(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad
         if edges[0] is not NO_EDGE:
             grad_of_self = grad
@@ -587,7 +587,7 @@ class SinBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cos().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -617,7 +617,7 @@ class CosBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * -self.sin().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -647,7 +647,7 @@ class TanBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (1 + result * result).conj()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -727,7 +727,7 @@ class AtanBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self * self + 1).conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -757,7 +757,7 @@ class SinhBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cosh().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -787,7 +787,7 @@ class CoshBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.sinh().conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -892,7 +892,7 @@ class AtanhBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (1 / (1 - self * self)).conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -922,7 +922,7 @@ class ExpBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -952,7 +952,7 @@ class Exp2Backward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj() * 0.6931471805599453
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -982,7 +982,7 @@ class Expm1Backward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (result.conj() + 1)
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1012,7 +1012,7 @@ class LogBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / self.conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1042,7 +1042,7 @@ class Log2Backward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 0.6931471805599453)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1072,7 +1072,7 @@ class Log10Backward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 2.302585092994046)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1102,7 +1102,7 @@ class Log1PBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self + 1).conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1132,7 +1132,7 @@ class SqrtBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (2 * result.conj())
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1187,7 +1187,7 @@ class ReciprocalBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * (result * result).conj()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -1215,7 +1215,7 @@ class NegBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
         if edges[0] is not NO_EDGE:
             if flat is not None:
@@ -1411,7 +1411,7 @@ class ErfBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: 1.1283791670955126 * (-(self * self)).exp() * grad
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1441,7 +1441,7 @@ class ErfcBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -1.1283791670955126 * (-(self * self)).exp() * grad
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -1759,7 +1759,7 @@ class FrexpBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / exponent.exp2()
         if edges[0] is not NO_EDGE:
             exponent = fn.saved_exponent
@@ -1974,7 +1974,7 @@ class HypotBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (self / result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2121,7 +2121,7 @@ class XlogyBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: xlogy_self_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2166,7 +2166,7 @@ class XlogyBackward1(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: grad * self / other
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2224,7 +2224,7 @@ class LogaddexpBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (1 + (other - self).exp()).conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -2271,7 +2271,7 @@ class Logaddexp2Backward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (1 + (other - self).exp2())
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -2318,7 +2318,7 @@ class LdexpBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * other.exp2().conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
@@ -2385,7 +2385,7 @@ class LerpBackward1(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (1 - weight).conj()
         if edges[0] is not NO_EDGE:
             weight = fn.saved_weight
@@ -2919,7 +2919,7 @@ class SigmoidBackwardBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # grad_output: sigmoid_backward(grad, output.conj())
         if edges[0] is not NO_EDGE:
             output = fn.saved_output
@@ -2960,7 +2960,7 @@ class TanhBackwardBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # grad_output: tanh_backward(grad, output.conj())
         if edges[0] is not NO_EDGE:
             output = fn.saved_output

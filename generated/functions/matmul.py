@@ -145,7 +145,7 @@ class DotBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * tensor.conj()
         if edges[0] is not NO_EDGE:
             tensor = fn.saved_tensor
@@ -219,7 +219,7 @@ class VdotBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj() * other
         if edges[0] is not NO_EDGE:
             other = fn.saved_other

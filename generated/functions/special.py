@@ -203,7 +203,7 @@ class SpecialEntrBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * (1 + self.log())
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -233,7 +233,7 @@ class SpecialErfcxBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: (2 * self * result - 1.1283791670955126) * grad
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -266,7 +266,7 @@ class SpecialNdtriBackward0(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 2.5066282746310002 * (result * result / 2).exp()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
@@ -324,7 +324,7 @@ class SpecialXlog1PyBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: xlog1py_self_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -369,7 +369,7 @@ class SpecialXlog1PyBackward1(Node):
         if grad is None:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.kind == "f" else None
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: grad * self / (other + 1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self

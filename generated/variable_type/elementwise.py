@@ -1007,7 +1007,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     if out is not None:
         return write_out(div_Tensor_mode, (input, other, rounding_mode), out)
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_exact((input, other,), ())
     try:
         result_ = kernels_elementwise.div_mode(self_, other_, rounding_mode)
     except REFUSALS as error:
@@ -1096,7 +1096,7 @@ def div__Tensor_mode(input, other, rounding_mode):
         state.flags = flags
     written = self_
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_exact((input, other,), ())
     try:
         changed = kernels_elementwise.div_mode(self_, other_, rounding_mode)
     except REFUSALS as error:
@@ -1255,7 +1255,7 @@ def floor_divide(input, other, *, out=None):
     if out is not None:
         return write_out(floor_divide, (input, other), out)
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((input, other,), ())
+        self_, other_ = promote_exact((input, other,), ())
     try:
         result_ = kernels_elementwise.floor_divide(self_, other_)
     except REFUSALS as error:
@@ -1301,7 +1301,7 @@ def floor_divide_(self, other):
         check_inplace(self, (self, other,))
     written = self_
     if self_.dtype is not other_.dtype:
-        self_, other_ = promote((self, other,), ())
+        self_, other_ = promote_exact((self, other,), ())
     try:
         changed = kernels_elementwise.floor_divide(self_, other_)
     except REFUSALS as error:

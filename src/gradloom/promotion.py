@@ -5,8 +5,8 @@ Wrappers ask `a.dtype is b.dtype` and come here only if not. Operands count in t
 0-dim tensors, Python numbers. A lower tier widens the result only if its category (bool < integral < floating <
 complex) is higher, and then only to that tier's type; Python numbers mean int64, the default float or complex type.
 
-A product or quotient of a half-precision tensor with a number (`half_numbers: exact` in native_functions.yaml) is
-computed in float32 and rounded once, so that `x * 0.1` does not multiply by float16's 0.09998.
+A half-precision tensor times or over a number (`half_numbers: exact` in native_functions.yaml) is computed in float32
+and rounded once, so that `x * 0.1` does not multiply by float16's 0.09998: the number is a `Wide` operand.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .dtype import (
     promote_types,
 )
 from .dtype import bool as bool_
+from .kernels._precision import Wide, is_half
 
 if TYPE_CHECKING:
     from typing import Any
@@ -109,46 +110,20 @@ def promote(tensors, scalars=()):
     return out
 
 
-class ExactFactor:
-    """A number in the place of an array beside one of half precision, with which it meets in float32.
-
-    Args:
-        value: a 0-dim array.
-    """
-
-    __slots__ = ("value",)
-    __array_ufunc__ = None  # array * factor asks the factor
-    ndim, shape, size = 0, (), 1
-
-    def __init__(self, value: np.ndarray) -> None:
-        self.value = value.astype(np.float32)
-
-    def __rmul__(self, array: np.ndarray) -> Any:
-        return (array.astype(np.float32) * self.value).astype(array.dtype)
-
-    __mul__ = __rmul__
-
-    def __rtruediv__(self, array: np.ndarray) -> Any:
-        return (array.astype(np.float32) / self.value).astype(array.dtype)
-
-
 def promote_exact(tensors, scalars=()):
-    """As `promote`, of two tensors; a number beside half precision becomes an ExactFactor."""
-    return _exact(tensors, promote(tensors, scalars), (0, 1))
+    """As `promote`, of two tensors; a number beside half precision as the second stays in float32."""
+    return _exact(tensors, promote(tensors, scalars))
 
 
 def promote_to_float_exact(tensors, scalars=()):
-    """As `promote_to_float`, of two tensors; a number beside half precision as the second becomes an ExactFactor."""
-    return _exact(tensors, promote_to_float(tensors, scalars), (1,))
+    """As `promote_to_float`, of two tensors; a number beside half precision as the second stays in float32."""
+    return _exact(tensors, promote_to_float(tensors, scalars))
 
 
-def _exact(tensors, arrays, places):
-    kind = arrays[0].dtype
-    if kind.itemsize == 2 and kind.kind in "fV":
-        for i in places:
-            array, other = tensors[i]._array, arrays[1 - i]
-            if not array.ndim and array.dtype is not kind and other.__class__ is not ExactFactor:
-                arrays[i] = ExactFactor(array)
+def _exact(tensors, arrays):
+    kind, array = arrays[0].dtype, tensors[1]._array
+    if is_half(kind) and not array.ndim and array.dtype is not kind:
+        arrays[1] = Wide(array, kind)
     return arrays
 
 

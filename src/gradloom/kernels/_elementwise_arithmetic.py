@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._precision import Wide, is_half, widen
 from ._reduced import like, own, shared, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
 
@@ -25,6 +26,8 @@ def scaled(other, alpha):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b":
         return other & bool(alpha)
+    if is_half(other.dtype):
+        return Wide(other.astype(np.float32) * like(alpha, other).astype(np.float32), other.dtype)
     return other * like(alpha, other)
 
 
@@ -73,7 +76,7 @@ def div_mode(self, other, rounding_mode):
         RuntimeError: for another mode, or an integer divided by zero.
     """
     if rounding_mode is None:
-        return np.true_divide(to_float(self), to_float(other))
+        return np.true_divide(to_float(self), other if other.__class__ is Wide else to_float(other))
     if rounding_mode == "floor":
         return floor_divide(self, other)
     if rounding_mode == "trunc":
@@ -83,26 +86,52 @@ def div_mode(self, other, rounding_mode):
 
 
 def floor_divide(self, other):
-    """The quotient rounded down, in the inputs' dtype."""
+    """The quotient rounded down, in the inputs' dtype; for half precision see `_by_one_half`."""
     refuse("div_floor_cpu", self, "bc")
+    if is_half(self.dtype):
+        return _by_one_half(np.floor_divide, self, other) if not other.ndim else _floor_divide_halves(self, other)
     check_divisor(other)
     return np.floor_divide(self, other)
+
+
+def _by_one_half(divide, self, other):
+    """A quotient of half precision by one number, in float32: only the result is rounded."""
+    divisor = other.value if other.__class__ is Wide else widen(other)
+    return np.asarray(divide(widen(self), divisor)).astype(self.dtype)
+
+
+def _floor_divide_halves(self, other):
+    """`floor_divide` of arrays of half precision, with each step rounded to it."""
+    rest = np.fmod(self, other)
+    quotient = (self - rest) / other
+    zero = self.dtype.type(0)
+    quotient = np.where((rest != zero) & ((other < zero) != (rest < zero)), quotient - self.dtype.type(1), quotient)
+    down = np.floor(quotient)
+    down = np.where(quotient - down > self.dtype.type(0.5), down + self.dtype.type(1), down)
+    plain = self / other
+    return np.where(other == zero, plain, np.where(quotient == zero, np.copysign(zero, plain), down))
 
 
 def div_scalar(self, other):
     """Division by a number."""
     self = to_float(self)
-    return np.true_divide(self, like(other, self))
+    return np.true_divide(self, _divisor(other, self))
 
 
 def div_scalar_mode(self, other, rounding_mode):
     """Division by a number that rounds."""
-    return div_mode(self, like(other, self), rounding_mode)
+    return div_mode(self, _divisor(other, self), rounding_mode)
+
+
+def _divisor(number, array):
+    return Wide(np.array(number), array.dtype) if is_half(array.dtype) else like(number, array)
 
 
 def _div_trunc(self, other):
     refuse("div_trunc_cpu", self, "bc")
     if self.dtype.kind not in "iu":
+        if is_half(self.dtype) and not other.ndim:
+            return _by_one_half(lambda x, y: np.trunc(x / y), self, other)
         return np.trunc(np.true_divide(self, other))
     check_divisor(other)
     quotient = np.floor_divide(self, other)
@@ -169,7 +198,7 @@ def pow_scalar(self, exponent):
     if exponent == 1:
         return self.copy()
     if exponent == 3:
-        return np.multiply(np.multiply(self, self), self)
+        return _cube(self)
     if kind not in "iub":
         if exponent == 0.5:
             return np.sqrt(self)
@@ -182,6 +211,13 @@ def pow_scalar(self, exponent):
     return np.power(self, like(exponent, self))
 
 
+def _cube(self):
+    if self.dtype.char == "e":  # of bfloat16 each product is rounded
+        wide = self.astype(np.float32)
+        return (wide * wide * wide).astype(self.dtype)
+    return np.multiply(np.multiply(self, self), self)
+
+
 def pow_of_scalar(self, exponent):
     """A number to the powers of an array."""
     refuse("pow", exponent, "b")
@@ -190,8 +226,9 @@ def pow_of_scalar(self, exponent):
     return pow(like(self, exponent), exponent)
 
 
+@widened
 def rsqrt(self):
-    """`1 / sqrt(self)`, each step rounded."""
+    """`1 / sqrt(self)`, each step rounded; half precision once."""
     root = np.sqrt(self)
     one = root.dtype.type(1)
     return np.divide(one, root, out=root) if root.__class__ is np.ndarray else one / root

@@ -22,6 +22,33 @@ def widen(a: np.ndarray) -> np.ndarray:
     return a.astype(_FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
 
 
+class Wide:
+    """An operand in float32 beside arrays of half precision. A function of NumPy that meets it computes in float32
+    and rounds once, to the half type, as PyTorch does with a number that is a factor, and with `x + alpha * y`.
+
+    Args:
+        value: an array, which is brought to float32.
+        dtype: the half type.
+    """
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value: np.ndarray, dtype: np.dtype) -> None:
+        self.value, self.dtype = value.astype(_FLOAT32, copy=False), dtype
+
+    ndim = property(lambda self: self.value.ndim)
+    shape = property(lambda self: self.value.shape)
+    size = property(lambda self: self.value.size)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        wide = [x.value if x.__class__ is Wide else x.astype(_FLOAT32) for x in inputs]
+        found = getattr(ufunc, method)(*wide, **options)
+        if out is None:
+            return found.astype(self.dtype)
+        out[0][...] = found
+        return out[0]
+
+
 def floating(name: str, kinds: str = "f"):
     """Decorates an elementwise kernel that is written for float32 and float64 arrays with dimensions.
 
