@@ -55,14 +55,19 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Device | None = Non
 
 
 def _leaf(array, requires_grad):
-    out = wrap(array)
-    if state.flags & INFERENCE:
-        mark_inference((out,))
+    out = made(wrap(array))
     if state.dispatch_modes:
         from .torch_dispatch import lift_fresh
         out = lift_fresh(out)
     if requires_grad:
         require_gradient(out)
+    return out
+
+
+def made(out):
+    """`out`, which is new: in inference mode it is an inference tensor."""
+    if state.flags & INFERENCE:
+        mark_inference((out,))
     return out
 
 
@@ -103,7 +108,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         import warnings
         warnings.warn("The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
                       "converting it to a tensor.", UserWarning, stacklevel=2)
-    return wrap(rooted(array.view(np.ndarray)))
+    return made(wrap(rooted(array.view(np.ndarray))))
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
@@ -114,7 +119,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = Non
         return data if dtype is None or dtype is data.dtype else _operators.to(data, dtype)
     if isinstance(data, np.ndarray):
         return from_numpy(data if dtype is None else data.astype(dtype.numpy, copy=False))
-    return wrap(array_of(data, dtype))
+    return made(wrap(array_of(data, dtype)))
 
 
 def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = None, copy: bool | None = None,
@@ -189,7 +194,7 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
         array = np.empty(args, wanted.numpy)
     out = new(cls)
     out._array, out._edge, out._vc = array, NO_EDGE, None
-    return out
+    return made(out)
 
 
 def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
@@ -216,6 +221,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
         out = new(type(source))
         out._array = _copied(source._array, memo)
         out._edge, out._vc = NO_EDGE, None
+        made(out)
     memo[id(source)] = out
     if source.requires_grad:
         out.requires_grad = True
@@ -266,6 +272,7 @@ def _rebuild(cls, base, type_name, place, requires_grad, extra):
         memory = flat(base)
         out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
     out._edge, out._vc = NO_EDGE, None
+    made(out)
     if requires_grad:
         out.requires_grad = True
     out.__dict__.update(extra)

@@ -61,7 +61,12 @@ def is_inference(input: Tensor) -> bool:
 
     Args:
         input: a Tensor.
+
+    Raises:
+        TypeError: for anything else.
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.is_inference()
 
 

@@ -188,7 +188,8 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError("from_dlpack received an invalid capsule: expected an object with a method __dlpack__, got "
                            f"{type(ext_tensor).__name__}")
-    return _operators.wrap(np.from_dlpack(ext_tensor))
+    from .construct import made
+    return made(_operators.wrap(np.from_dlpack(ext_tensor)))
 
 
 # --- views ----------------------------------------------------------------------------------------------------------

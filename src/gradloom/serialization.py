@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from .construct import made
 from .device import device, layout
 from .dtype import ALL, BY_NAME, legacy_type_name
 from .dtype import dtype as dtype_class
@@ -309,6 +310,7 @@ def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata
         out = wrap(np.conjugate(out._array))
     if metadata and metadata.get("neg"):
         out = wrap(np.negative(out._array))
+    made(out)
     if requires_grad:
         out.requires_grad = True
     return out

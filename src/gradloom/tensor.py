@@ -59,7 +59,7 @@ class Tensor(TensorBase):
     _wrapped_number: Number | None = None         # the Python number that this tensor was made from, to promote weakly
     _retains_grad = False
     _detachments = 0                # how often detach_() took its history away
-    _inference = False
+    _inference: bool | int = False  # 2 for one that has a version all the same: see mark_detached_inference
     _name: str | None = None
     _backward_hooks: Any = None          # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
     _operand = TensorBase._array          # where wrappers read it; see Note [Interception]
@@ -281,7 +281,8 @@ class Tensor(TensorBase):
             return _operators.detach(self)
         out = wrap(self._array)
         if self._inference:
-            out._inference, out._vc = True, [0]
+            from .variants import mark_detached_inference
+            mark_detached_inference(out)
         return out
 
     @data.setter
@@ -301,7 +302,7 @@ class Tensor(TensorBase):
 
     @property
     def _version(self) -> int:
-        if self._inference:
+        if self._inference is True:
             raise RuntimeError("Inference tensors do not track version counter.")
         counter = self._vc
         return 0 if counter is None else counter[0]
@@ -315,7 +316,7 @@ class Tensor(TensorBase):
 
     def is_inference(self) -> bool:
         """Whether this tensor was made in inference mode."""
-        return self._inference
+        return bool(self._inference)
 
     @property
     def retains_grad(self) -> bool:
@@ -389,6 +390,8 @@ class Tensor(TensorBase):
         out._array = data._array
         out._vc = data._vc
         out._edge = NO_EDGE
+        if data._inference:
+            out._inference = True
         if require_grad:
             out.requires_grad = True
         return out

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import _operators
 from .autograd.node import NO_EDGE, bump_version
-from .dispatch import FORWARD_AD, GRAD_OFF, state
+from .dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from .dtype import TYPE_OF, can_cast, scalar_type_name
 from .kernels._overlap import check_no_internal_overlap, check_no_partial_overlap
 
@@ -242,3 +242,12 @@ def mark_inference(results) -> None:
             r._inference = True
             if r._vc is None:
                 r._vc = [0]
+
+
+def mark_detached_inference(result) -> None:
+    """Note that a tensor was made of an inference tensor by `detach()` or `.data`.
+
+    Outside of inference mode such a tensor has a version of its own, and may be written to.
+    """
+    result._inference = True if state.flags & INFERENCE else 2
+    result._vc = [0]

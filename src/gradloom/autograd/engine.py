@@ -19,7 +19,7 @@ from sys import getrefcount
 import numpy as np
 
 from .. import _operators
-from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from . import hooks as hook_calls
 from .node import NO_EDGE, GraphRoot, Node
 from .validate import validate_gradient
@@ -105,7 +105,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     task.pending = _dependencies(root)
     flags = state.flags
     state.graph_task = task
-    state.flags = flags & ~GRAD_OFF if create_graph else flags | GRAD_OFF
+    state.flags = (flags if flags & INFERENCE else flags & ~GRAD_OFF) if create_graph else flags | GRAD_OFF
     try:
         if task.depth and not task.depth % LEVELS_PER_THREAD:
             from .deep_passes import in_another_thread

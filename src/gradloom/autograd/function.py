@@ -61,10 +61,16 @@ class FunctionCtx:
         Args:
             value: True for zeros.
         """
-        if not isinstance(value, int):  # of which bool is one
+        if not isinstance(value, bool):
             raise TypeError("set_materialize_grads received an invalid combination of arguments - got "
                             f"({type(value).__name__}), but expected (bool)")
-        self.materialize_grads: bool = bool(value)
+        self.materialize_grads: bool = value
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Has no effect and warns: tensors know with which others they share memory."""
+        import warnings
+        warnings.warn("`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked: "
+                      "leave the call out.", FutureWarning, stacklevel=2)
 
 
 class FunctionMeta(type):
@@ -72,18 +78,19 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_function": cls})
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
 
 
 class BackwardCFunction(FunctionCtx, Node):
     """The node of a custom function; also the `ctx` that its methods receive."""
 
-    _function = None
-    to_save = saved_for_forward = ()
-    dirty_tensors = non_differentiable = ()
+    _forward_cls = None
+    to_save = saved_for_forward = dirty_tensors = non_differentiable = None
     materialize_grads = True
+    _materialize_non_diff_grads = True  # False: outputs that are not differentiable get None, whatever the others get
+    _undifferentiated = ()              # their numbers, in that case
     _saved = ()
-    _released = False
+    _released = _accessed = False
     needs_input_grad = ()
 
     def name(self):
@@ -94,11 +101,18 @@ class BackwardCFunction(FunctionCtx, Node):
 
     @property
     def saved_tensors(self):
+        if self._accessed:
+            raise RuntimeError("saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set "
+                               f"on the autograd.Function. {self._forward_cls.__name__} does so: keep the tuple, or "
+                               "leave the attribute out.")
         if self._released:
             raise RuntimeError(FREED_MESSAGE)
         if self.saved_for_forward:  # only until `apply` returns
             return self.saved_for_forward
-        return tuple([unpack(s, self) for s in self._saved])
+        found = tuple([unpack(s, self) for s in self._saved])
+        if self._forward_cls.clear_saved_tensors_on_access:
+            self._saved, self._accessed = (), True
+        return found
 
     @property
     def saved_variables(self):
@@ -113,22 +127,22 @@ class BackwardCFunction(FunctionCtx, Node):
         return raw_saved(self, "_saved")
 
     def release_variables(self):
-        if self._saved:
-            self._saved, self._released = (), True
+        self._saved, self._released = (), True
 
     def __getattr__(self, name):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def apply(self, grads, edges):
-        function = self._function
+        function = self._forward_cls
         backward, vjp = function.backward, function.vjp
         if backward is not Function.backward and vjp is not Function.vjp:
             raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
                                "should only implement one of them.")
         call = vjp if vjp is not Function.vjp else backward
         if self.materialize_grads:
-            grads = [_zeros(self.input_metadata, i) if g is None else g for i, g in enumerate(grads)]
-        found = call(self, *grads)
+            grads = [_zeros(self.input_metadata, i) if g is None and i not in self._undifferentiated else g
+                     for i, g in enumerate(grads)]
+        found = call(self, grads) if function.boxed_grads_call else call(self, *grads)
         found = found if isinstance(found, tuple) else (found,)
         return self._edge_gradients(found)
 
@@ -182,9 +196,18 @@ class Function(metaclass=FunctionMeta):
     forward(ctx, *args) computes the result (or forward(*args) together with setup_context(ctx, inputs, output)).
     backward(ctx, *grads) returns one gradient per argument of forward, None for those without.
     jvp(ctx, *tangents) returns the tangents of the outputs, for forward mode.
+
+    Attributes:
+        generate_vmap_rule: True if vmap may batch forward and backward operator by operator.
+        clear_saved_tensors_on_access: True if `ctx.saved_tensors` may be read once only, and gives the tensors away: so
+            backward can free one as soon as it is done with it.
+        boxed_grads_call: True if backward takes the gradients as one list, `backward(ctx, grads)`, from which it may
+            remove them as soon as it is done with them.
     """
 
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         import warnings
@@ -232,7 +255,8 @@ class Function(metaclass=FunctionMeta):
         """Call forward and record it."""
         separate = cls.setup_context is not Function.setup_context
         if separate or kwargs:
-            args = _bind(cls.forward, args, kwargs, separate)
+            from .function_arguments import by_position
+            args = by_position(cls.forward, args, kwargs, separate)
         if state.batching:
             from ..batching.functions import apply_batched
             found = apply_batched(cls, args)
@@ -270,11 +294,11 @@ class Function(metaclass=FunctionMeta):
                 profiler.end(record)
         outputs = output if isinstance(output, tuple) else (output,)
         wrapped = wrap_outputs(ctx, tensors, outputs, records)
-        if records and ctx.to_save:
+        if records and ctx.to_save is not None:
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
             propagate_tangents(cls, ctx, args, is_tensor, wrapped)
-        ctx.saved_for_forward = ()
+        ctx.saved_for_forward = None
         return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
@@ -301,16 +325,6 @@ class NestedIOFunction(Function):
     def backward_extended(self, *grad_output: Any) -> None:
         """What a subclass defines in place of backward."""
         raise NotImplementedError
-
-
-def _bind(forward, args, kwargs, separate: bool) -> tuple:
-    """All arguments of a call by position, with the defaults."""
-    import inspect
-
-    ctx = () if separate else (None,)
-    bound = inspect.signature(forward).bind(*ctx, *args, **kwargs)
-    bound.apply_defaults()
-    return bound.args[len(ctx):]
 
 
 def _needs(is_tensor, edges):

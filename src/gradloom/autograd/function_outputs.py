@@ -35,8 +35,8 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
             was written to and more than one tensor is returned.
     """
     Tensor = _operators.Tensor
-    dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs, records)} if ctx.dirty_tensors else ()
-    unmarked = {id(t) for t in _checked_unmarked(ctx)} if ctx.non_differentiable else ()
+    dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs, records)} if ctx.dirty_tensors is not None else ()
+    unmarked = {id(t) for t in _checked_unmarked(ctx)} if ctx.non_differentiable is not None else ()
     given = {id(t) for t in inputs}
     metadata: list = []
     for out in outputs:
@@ -66,13 +66,25 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
             if out._view is not None and id(out) not in dirty:  # written in place, a view stays what it is
                 views.append(out._view)
         wrapped.append(out)
+    if not ctx._materialize_non_diff_grads:
+        ctx._undifferentiated = [nr for nr, out in enumerate(wrapped)
+                                 if isinstance(out, Tensor) and out._edge is NO_EDGE]
     for view in views:
         view.creation = MULTI_OUTPUT if differentiable_outputs > 1 else CUSTOM_FUNCTION
     return tuple(wrapped)
 
 
+def _tuple_of(ctx, name: str) -> tuple:
+    """An attribute that a method of `ctx` sets, and that may have been set without it."""
+    found = getattr(ctx, name)
+    if not isinstance(found, tuple):
+        raise RuntimeError(f"autograd internal error: {name} attribute is expected to be a tuple but is "
+                           f"{type(found).__name__}: set it by the method of ctx")
+    return found
+
+
 def _checked_dirty(ctx, inputs, outputs, records):
-    for i, tensor in enumerate(ctx.dirty_tensors):
+    for i, tensor in enumerate(_tuple_of(ctx, "dirty_tensors")):
         if not isinstance(tensor, _operators.Tensor):
             raise RuntimeError(f"mark_dirty can only accept variables, but argument {i} is of type "
                                f"{type(tensor).__name__}")
@@ -104,7 +116,7 @@ def _check_write(tensor, outputs: int) -> None:
 
 
 def _checked_unmarked(ctx):
-    for i, tensor in enumerate(ctx.non_differentiable):
+    for i, tensor in enumerate(_tuple_of(ctx, "non_differentiable")):
         if not isinstance(tensor, _operators.Tensor):
             raise RuntimeError(f"mark_non_differentiable only accepts variable arguments, but got argument {i} of type "
                                f"{type(tensor).__name__}")
@@ -130,7 +142,7 @@ def save_tensors(ctx, outputs: tuple) -> None:
         TypeError: for what is no tensor.
     """
     kept: list = []
-    for tensor in ctx.to_save:
+    for tensor in _tuple_of(ctx, "to_save"):
         if tensor is None:
             kept.append(None)
             continue
@@ -142,7 +154,7 @@ def save_tensors(ctx, outputs: tuple) -> None:
         own = nr is not None and edge is not None and edge[0] is ctx
         kept.append(SavedVariable(tensor, nr if own else None))
     ctx._saved = tuple(kept)
-    ctx.to_save = ()
+    ctx.to_save = None
 
 
 def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tuple) -> None:
@@ -170,7 +182,7 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
     if len(found) != len(outputs):
         raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
                            f"{len(outputs)} but got {len(found)})")
-    dirty = [id(t) for t in ctx.dirty_tensors]
+    dirty = [id(t) for t in ctx.dirty_tensors or ()]
     for i, (out, tangent) in enumerate(zip(outputs, found, strict=True)):
         if tangent is None:
             continue

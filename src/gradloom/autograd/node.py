@@ -406,7 +406,7 @@ def bump_version(tensor: Any) -> None:
     Raises:
         RuntimeError: for an inference tensor outside of inference mode.
     """
-    if tensor._inference and not state.flags & INFERENCE:
+    if tensor._inference is True and not state.flags & INFERENCE:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
                            "clone to get a normal tensor before doing inplace update.See "
                            "https://github.com/pytorch/rfcs/pull/17 for more details.")

@@ -6,13 +6,14 @@ from .. import _operators as ops
 from ..autograd.edge import NO_EDGE
 from ..device import check_device, contiguous_format, preserve_format
 from ..kernels._layout import is_in_format
+from ..variants import mark_detached_inference
 
 
 def detach(self):
     """The same memory and version counter, without history and tangent."""
     out = self._detached_alias()
     if self._inference:
-        out._inference = True
+        mark_detached_inference(out)
     return out
 
 

@@ -1,0 +1,186 @@
+"""Custom functions: the options that a class sets, arguments by name, and attributes of ctx that are set by hand."""
+
+import weakref
+
+import pytest
+
+
+def leaf(torch, *values):
+    return torch.tensor(list(values), requires_grad=True)
+
+
+def make(torch, forward=lambda ctx, x: x * 2, backward=lambda ctx, g: g * 2, **members):
+    """A Function class of these methods and attributes."""
+    methods = {"forward": forward, "backward": backward}
+    return type("Made", (torch.autograd.Function,), {n: staticmethod(m) for n, m in methods.items()} | members)
+
+
+# --- gradients in one list ------------------------------------------------------------------------------------------
+
+def test_a_boxed_backward_gets_all_gradients_in_one_list_of_its_own(torch):
+    seen = []
+
+    def backward(ctx, grads):
+        seen.append((type(grads), [None if g is None else g.tolist() for g in grads]))
+        first = grads.pop(0)
+        grads.clear()
+        return first * 2, None
+    function = make(torch, lambda ctx, x, k: (x * 2, x * 3, k), backward, boxed_grads_call=True)
+    a = leaf(torch, 1.0)
+    y = function.apply(a, 5)
+    told = []
+    y[0].grad_fn.register_hook(lambda inputs, outputs: told.append(len(outputs)))
+    y[0].sum().backward()
+    assert seen == [(list, [[1.0], [0.0], None])] and a.grad.tolist() == [2.0]
+    assert told == [3]
+
+
+def test_a_boxed_backward_gets_none_where_gradients_are_not_materialized(torch):
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+    seen = []
+    function = make(torch, forward, lambda ctx, grads: seen.append(grads[1]) or grads[0], boxed_grads_call=True)
+    function.apply(leaf(torch, 1.0))[0].sum().backward()
+    assert seen == [None]
+
+
+# --- saved tensors that are given away ------------------------------------------------------------------------------
+
+def test_saved_tensors_may_be_given_away_when_they_are_read(torch):
+    alive = []
+
+    def forward(ctx, x):
+        between = x * 3
+        alive.append(weakref.ref(between))
+        ctx.save_for_backward(between)
+        return x * 2
+
+    def backward(ctx, g):
+        between, = ctx.saved_tensors
+        assert alive[0]() is between and ctx._raw_saved_tensors == ()
+        del between
+        assert alive[0]() is None
+        with pytest.raises(RuntimeError, match="saved_tensors can only be accessed once when clear_saved_tensors_on"):
+            ctx.saved_tensors  # noqa: B018
+        return g
+    y = make(torch, forward, backward, clear_saved_tensors_on_access=True).apply(leaf(torch, 1.0))
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        y.grad_fn.saved_tensors  # noqa: B018
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.grad_fn._raw_saved_tensors  # noqa: B018
+
+
+def test_what_is_given_away_is_missed_by_a_second_pass(torch):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+    function = make(torch, forward, lambda ctx, g: g * ctx.saved_tensors[0], clear_saved_tensors_on_access=True)
+    y = function.apply(leaf(torch, 1.0)).sum()
+    y.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        y.backward()
+
+
+def test_a_node_that_was_freed_says_so_also_if_it_kept_nothing(torch):
+    y = make(torch).apply(leaf(torch, 1.0))
+    assert y.grad_fn.saved_tensors == ()
+    y.sum().backward()
+    for name in ("saved_tensors", "_raw_saved_tensors"):
+        with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+            getattr(y.grad_fn, name)
+    y.sum().backward()  # it needs nothing, so that it still runs
+
+
+# --- zeros for outputs that have no gradient ------------------------------------------------------------------------
+
+@pytest.mark.parametrize("marks", [True, False])
+def test_outputs_that_are_not_differentiable_may_be_left_without_zeros(torch, marks):
+    def forward(ctx, x):
+        ctx._materialize_non_diff_grads = False
+        place = x.argmax()
+        if marks:
+            ctx.mark_non_differentiable(place)
+        return x * 2, x * 3, place
+    seen = []
+    make(torch, forward, lambda ctx, *grads: seen.extend(grads) or grads[0]).apply(leaf(torch, 1.0))[0].sum().backward()
+    assert seen[1].tolist() == [0.0] and seen[2] is None
+
+
+# --- arguments by name ----------------------------------------------------------------------------------------------
+
+def test_arguments_by_name_stand_where_forward_has_them(torch):
+    seen = []
+
+    def forward(ctx, x, a=1, b=2):
+        seen.append((a, b, ctx.needs_input_grad))
+        return x * a * b
+    function = make(torch, forward, lambda ctx, g: (g, None, None))
+    x = leaf(torch, 1.0)
+    function.apply(x, a=3).sum().backward()
+    function.apply(x, b=5, a=3).sum().backward()
+    function.apply(b=5, a=3, x=x).sum().backward()
+    assert seen == [(3, 2, (True, False)), (3, 5, (True, False, False)), (3, 5, (True, False, False))]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "words"), [
+    ((), {"b": 5}, "missing required argument: 'x'"),
+    ((1,), {"b": 5}, "missing required argument: 'a'"),
+    ((1, 2), {"a": 5}, "got multiple values for argument 'a'"),
+    ((1,), {"c": 5}, "got an unexpected keyword argument 'c'"),
+    ((1,), {"ctx": 5}, "got an unexpected keyword argument 'ctx'"),
+    ((1,), {"only": 5}, "got an unexpected keyword argument 'only'"),
+])
+def test_names_that_have_no_place_are_refused(torch, args, kwargs, words):
+    function = make(torch, lambda ctx, x, a=1, b=2, *, only=1: x * only)
+    with pytest.raises(TypeError, match=words):
+        function.apply(*args, **kwargs)
+
+
+def test_with_setup_context_arguments_by_name_only_are_refused(torch):
+    function = make(torch, lambda x, *, k=3: x * k, setup_context=staticmethod(lambda ctx, inputs, output: None))
+    for kwargs in ({}, {"k": 2}):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'k'"):
+            function.apply(leaf(torch, 1.0), **kwargs)
+
+
+# --- attributes set by hand -----------------------------------------------------------------------------------------
+
+def test_what_the_methods_of_ctx_set_is_none_until_then(torch):
+    seen = []
+
+    def forward(ctx, x):
+        seen.extend([ctx.to_save, ctx.saved_for_forward, ctx.dirty_tensors, ctx.non_differentiable])
+        ctx.to_save = (x, None)
+        return x * 2
+    y = make(torch, forward).apply(leaf(torch, 1.0))
+    assert seen == [None] * 4 and y.grad_fn.to_save is None and y.grad_fn.saved_tensors[1] is None
+
+
+@pytest.mark.parametrize("name", ["to_save", "dirty_tensors", "non_differentiable"])
+@pytest.mark.parametrize("value", [3, [], "ab"])
+def test_those_attributes_have_to_be_tuples(torch, name, value):
+    def forward(ctx, x):
+        setattr(ctx, name, value)
+        return x * 2
+    with pytest.raises(RuntimeError, match=f"{name} attribute is expected to be a tuple but is "):
+        make(torch, forward).apply(leaf(torch, 1.0))
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "yes"])
+def test_whether_zeros_are_made_is_said_by_a_bool(torch, value):
+    with pytest.raises(TypeError, match="set_materialize_grads received an invalid combination of arguments"):
+        make(torch, lambda ctx, x: ctx.set_materialize_grads(value)).apply(leaf(torch, 1.0))
+
+
+def test_marking_shared_memory_is_not_needed(torch):
+    ctx = torch.autograd.function.FunctionCtx()
+    with pytest.warns(FutureWarning, match="`mark_shared_storage` is deprecated"):
+        ctx.mark_shared_storage((1, 2))
+
+
+def test_a_node_class_knows_its_function(torch):
+    function = make(torch)
+    assert function._backward_cls._forward_cls is function
+    assert function.apply(leaf(torch, 1.0)).grad_fn._forward_cls is function
