@@ -104,15 +104,14 @@ def broadcast_shapes(*shapes: int | IntList) -> Size:
     """The shape that tensors of these shapes (sequences of int, or single ints) have together.
 
     Raises:
-        RuntimeError: if they do not broadcast, or a size is negative.
+        RuntimeError: if they do not broadcast.
+        ValueError: for a negative size.
     """
     found: list[int] = []
     for position, shape in enumerate(shapes):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if min(shape, default=0) < 0:
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension ({min(shape)}): ({min(shape)})"
-            )
+            raise ValueError(f"Attempting to broadcast a dimension with negative length! {shape} has {min(shape)}")
         found[:0] = [1] * (len(shape) - len(found))
         for i in range(-1, -len(shape) - 1, -1):
             if shape[i] in (1, found[i]):

@@ -85,6 +85,8 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
         target = ops.select_int(self, 0, _checked(self, 0, index))
     elif kind is tuple:
         target = _view_of(self, index)
+    elif kind is slice and not self._array.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if target is None:
         target, found = _parsed(self, index)
     if found is None:
@@ -103,10 +105,14 @@ def delitem(self: Tensor, index: Any) -> None:
 
 
 def _number(self, value):
+    dtype = self._array.dtype
+    if value.__class__ is not complex:
+        if dtype.char in "fdFD" and -65504 <= value <= 65504:  # which none of them overflows with
+            return wrapped_number(value, self)
+        if dtype.itemsize == 2 and dtype.kind in "fV":  # half precision becomes infinity here, as in PyTorch
+            return wrap(np.array(value, np.float64).astype(dtype))
     from .kernels._numbers import number_as
-    if self._array.dtype.kind in "fc" and value.__class__ is not complex:
-        return wrapped_number(value, self)
-    return wrap(number_as(value, self._array.dtype))
+    return wrap(number_as(value, dtype))
 
 
 def _copy_to(target, value):
@@ -169,6 +175,8 @@ def _bounds(found):
 
 
 def _integer(value) -> int:
+    if isinstance(value, Tensor):
+        return value.__index__()
     try:
         return value.__index__()
     except (AttributeError, TypeError):
@@ -275,6 +283,10 @@ def _as_tuple(index) -> list:
         return [index]
     for part in index:
         if part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range, str, np.ndarray)):
+            import warnings
+            warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)] "
+                          "instead of x[seq], or x[torch.tensor(seq)] for an index of its own.", UserWarning,
+                          stacklevel=4)
             return list(index)
     return [index]
 
@@ -288,7 +300,7 @@ def _as_part(part):
     if isinstance(part, (bool, slice)):
         return part
     if isinstance(part, np.ndarray):
-        return wrap(np.asarray(part))
+        return wrap(part if part.dtype.kind == "b" or part.dtype == np.uint8 else part.astype(np.int64, copy=False))
     if isinstance(part, (list, tuple, range)):
         from .construct import array_of
         array = array_of(list(part), None)

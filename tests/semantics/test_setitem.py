@@ -1,5 +1,7 @@
 """Assignments to parts of a tensor, and their gradients; results written to `out=`."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -225,3 +227,43 @@ def test_several_results_are_written_to_a_tuple(torch, a):
     assert (values.tolist(), indices.tolist(), values._version) == ([3.0, 6.0], [2, 2], 1)
     torch.min(a.detach(), 1, out=(values, indices))
     assert (values.tolist(), indices.tolist(), values._version) == ([1.0, 4.0], [0, 0], 2)
+
+
+@pytest.mark.parametrize(("write", "said"), [
+    (lambda torch, x: x.index_fill_(0, torch.tensor([0]), 2.0), "Use of index_fill_ on expanded tensors is deprecated"),
+    (lambda torch, x: x.masked_fill_(torch.tensor([True, False, False]), 2.0), "Use of masked_fill_ on expanded tens"),
+    (lambda torch, x: x.index_put_([torch.tensor([0])], torch.tensor(2.0)), "Use of index_put_ on expanded tensors is"),
+])
+def test_some_writes_to_an_expanded_tensor_warn_and_reach_all_of_it(torch, write, said):
+    x = torch.zeros(1).expand(3)
+    with always_warning(torch), pytest.warns(UserWarning, match=said):
+        write(torch, x)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("convert", [lambda x: x.float(), lambda x: x.new_zeros(2, dtype=x.real.dtype).copy_(x)])
+def test_an_imaginary_part_is_not_lost_without_a_warning(torch, convert):
+    with always_warning(torch), pytest.warns(UserWarning, match="Casting complex values to real discards"):
+        assert convert(torch.tensor([1 + 2j, 3j])).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("write", "said"), [
+    (lambda torch, x: x[[[0, 1], [1, 0]]], "Using a non-tuple sequence for multidimensional indexing is deprecated"),
+    (lambda torch, x: x.scatter_(0, torch.tensor([[0]]), torch.ones(1, 1), reduce="add"), "The reduce argument of tor"),
+    (lambda torch, x: x.index_reduce_(0, torch.tensor([0]), torch.ones(1, 2), "prod"), r"index_reduce\(\) is in beta"),
+])
+def test_what_will_change_says_so(torch, write, said):
+    with always_warning(torch), pytest.warns(UserWarning, match=said):
+        write(torch, torch.ones(2, 2))
+
+
+@contextmanager
+def always_warning(torch):
+    """PyTorch says most things once for each process; a test wants to hear it each time."""
+    if hasattr(torch, "set_warn_always"):
+        torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        if hasattr(torch, "set_warn_always"):
+            torch.set_warn_always(False)

@@ -76,6 +76,10 @@ def scatter_operation_(self, dim, index, src, reduce):
     if ufunc is None:
         raise RuntimeError("reduce argument must be either add or multiply.")
     if src.__class__ is np.ndarray:
+        import warnings
+        warnings.warn("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
+                      "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
+                      UserWarning, stacklevel=5)
         array, places, values, axis = along("scatter", writable(self), dim, index, src)
     else:
         array, places, _, axis = along("scatter", writable(self), dim, index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._copies import convertible
 from ._dims import dim_error, wrap_dim, wrap_dims
 
 
@@ -91,8 +92,4 @@ def cast(array: np.ndarray, kind) -> np.ndarray:
     """`array` in another dtype, by C's rules; the array itself if it has that dtype."""
     if kind is None or array.dtype == kind:
         return array
-    if array.dtype.kind == "c" and kind.kind not in "cb":
-        import warnings
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
-        array = array.real
-    return array.astype(kind)
+    return convertible(array, kind).astype(kind)

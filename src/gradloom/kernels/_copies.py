@@ -19,8 +19,19 @@ def clone(self, memory_format=None):
     return out
 
 
+def convertible(array, dtype):
+    """What of an array has a value in `dtype`: of complex numbers that become real ones the real part, with a warning."""
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
+        import warnings
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
+        return array.real
+    return array
+
+
 def to_copy(self, dtype=None, memory_format=None):
     """A copy in another dtype."""
+    if dtype is not None and dtype is not self.dtype:
+        self = convertible(self, dtype)
     if memory_format is None or memory_format is preserve_format:
         if 0 not in self.strides:
             return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
@@ -45,6 +56,8 @@ def copy_(self, src):
         check_no_partial_overlap(self, src)
     if src.shape != self.shape:
         _check_shape(self.shape, src.shape)
+    if src.dtype is not self.dtype:
+        src = convertible(src, self.dtype)
     self[...] = src
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._numbers import number_as
 from ._overlap import check_no_internal_overlap
 from ._reduced import like, widened
 from ._refuse import refuse
@@ -195,11 +196,12 @@ def _filling(array, value):
                                f"{value.ndim} dimensions.")
         is_complex = value.dtype.kind == "c"
         value = value.astype(array.dtype) if not is_complex else value
-    else:
-        is_complex = value.__class__ is complex
-    if is_complex and array.dtype.kind != "c":
-        raise RuntimeError("value cannot be converted to a real type without overflow")
-    return value
+        if is_complex and array.dtype.kind != "c":
+            raise RuntimeError("value cannot be converted to a real type without overflow")
+        return value
+    if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
+        return value  # which every floating dtype has
+    return number_as(value, array.dtype)
 
 
 def zero_(self):

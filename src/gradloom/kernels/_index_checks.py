@@ -81,3 +81,13 @@ def writable(self):
     if 0 in self.strides:
         check_no_internal_overlap(self)
     return self
+
+
+def still_writable(self, name: str):
+    """The array itself; with PyTorch's warning if it was expanded, for the writes that PyTorch still allows then."""
+    if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
+        import warnings
+        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+                      "this operation: elements that share memory end with the value that was written last.",
+                      UserWarning, stacklevel=5)
+    return self

@@ -7,7 +7,7 @@ import numpy as np
 from ._accumulate import add_rows, flat_places, workspace
 from ._along_dim import combine
 from ._dims import wrap_dim
-from ._index_checks import check_range, type_name, writable
+from ._index_checks import check_range, still_writable, type_name, writable
 from ._numbers import number_as
 
 
@@ -154,7 +154,7 @@ def index_fill_(self, dim, index, value):
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    rows = _rows(writable(self), axis)
+    rows = _rows(still_writable(self, "index_fill_"), axis)
     n = rows.shape[0]
     bad = index[(index < -n) | (index >= n)]
     if bad.size:
@@ -177,6 +177,8 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    import warnings
+    warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=4)
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_reduce_()", self, axis, index, source)
     if source.dtype is not self.dtype:

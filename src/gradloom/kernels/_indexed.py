@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ._accumulate import add_rows, workspace
-from ._index_checks import type_name, writable
+from ._index_checks import still_writable, type_name
+from ._numbers import number_as
 
 _every = slice(None)
 
@@ -40,9 +41,11 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
         IndexError: as `index`.
     """
     if values.dtype is not self.dtype:
+        if not accumulate and values.size == 1 and _is_one_mask(indices):
+            return index_put_(self, indices, number_as(values.item(), self.dtype))
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
                            f"destination and {type_name(values)} for the source.")
-    key = _key(writable(self), indices)
+    key = _key(still_writable(self, "index_put_"), indices)
     if np.may_share_memory(self, values):
         values = values.copy()
     try:
@@ -57,6 +60,12 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
     except ValueError:
         raise _value_mismatch(self, key, values) from None
     return self
+
+
+def _is_one_mask(indices) -> bool:
+    """Whether bool arrays, with None beside them, are one array: then PyTorch fills, and a number of any dtype does."""
+    arrays = [found for found in indices if found is not None]
+    return len(arrays) == 1 and arrays[0].dtype.kind == "b"
 
 
 def _key(self, indices):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernel_errors import size_mismatch
-from ._index_checks import type_name, writable
+from ._index_checks import still_writable, type_name, writable
 from ._numbers import number_as
 from ._select import select
 
@@ -22,7 +22,7 @@ def masked_fill(self, mask, value):
     """
     number = _fill_value(self, mask, value)
     if mask.shape != self.shape:
-        _check_broadcast(self, mask)
+        _check_broadcast(mask, self)
     return select(mask, number, self)
 
 
@@ -34,7 +34,7 @@ def masked_fill_(self, mask, value):
         if np.broadcast_shapes(self.shape, mask.shape) != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape "
                                f"{list(np.broadcast_shapes(self.shape, mask.shape))}")
-    np.copyto(writable(self), number, where=mask)
+    np.copyto(still_writable(self, "masked_fill_"), number, where=mask)
     return self
 
 
@@ -52,8 +52,8 @@ def _fill_value(self, mask, value):
     return value.astype(self.dtype, copy=False)
 
 
-def _check_broadcast(self, mask):
-    text = size_mismatch([mask.shape, self.shape])
+def _check_broadcast(first, second):
+    text = size_mismatch([first.shape, second.shape])
     if text:
         raise RuntimeError(text)
 
@@ -84,14 +84,14 @@ def masked_select(self, mask):
     if mask.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if mask.shape != self.shape:
-        _check_broadcast(self, mask)
+        _check_broadcast(mask, self)
         self, mask = np.broadcast_arrays(self, mask)
     return self[mask]
 
 
 def masked_scatter(self, mask, source):
     """`self`, broadcast with `mask`, with the elements of `source` in turn where the mask holds."""
-    _check_broadcast(self, mask)
+    _check_broadcast(mask, self)
     shape = np.broadcast_shapes(self.shape, mask.shape)
     return masked_scatter_(self.copy("K") if shape == self.shape else np.array(np.broadcast_to(self, shape), order="C"),
                            mask, source)

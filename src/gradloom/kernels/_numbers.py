@@ -7,8 +7,9 @@ from math import isinf, isnan
 import numpy as np
 
 _C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t",
-            "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "at::Half",
-            "bfloat16": "at::BFloat16", "float32": "float", "float64": "double"}
+            "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "c10::Half",
+            "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+            "complex128": "c10::complex<double>"}
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
@@ -18,8 +19,13 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
         RuntimeError: if the number is beyond the range of the type, or complex and the type is not.
     """
     kind = dtype.kind
-    if kind == "c" or kind == "b":
+    if kind == "b":
         return np.array(value).astype(dtype)
+    if kind == "c":
+        out = np.array(value).astype(dtype)
+        if np.isinf(out) and not np.isinf(value):
+            raise _overflow(dtype)
+        return out
     if value.__class__ is complex:
         if value.imag:
             raise _overflow(dtype)

@@ -60,14 +60,14 @@ def view_dtype(self, dtype):
     if not self.ndim:
         raise RuntimeError(f"self.dim() cannot be 0 to view {names} (different element sizes)")
     strides = [s // self.itemsize for s in self.strides]
+    ratio = dtype.itemsize // self.itemsize
+    if ratio > 1 and self.shape[-1] % ratio:
+        raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names} (different element sizes), but "
+                           f"got {self.shape[-1]}")
     if strides[-1] != 1 and self.shape[-1] > 1:
         raise RuntimeError(f"self.stride(-1) must be 1 to view {names} (different element sizes), but got "
                            f"{strides[-1]}")
-    ratio = dtype.itemsize // self.itemsize
     if ratio > 1:
-        if self.shape[-1] % ratio:
-            raise RuntimeError(f"self.size(-1) must be divisible by {ratio} to view {names} (different element "
-                               f"sizes), but got {self.shape[-1]}")
         if offset_in_elements(self) % ratio:
             raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} to view {names} (different "
                                f"element sizes), but got {offset_in_elements(self)}")
@@ -87,9 +87,10 @@ def expand(self, size, implicit=False):
                            f"the number of dimensions in the tensor ({self.ndim})")
     shape = size
     if size and min(size) < 0:
-        if -1 in size[:lead]:
-            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
-                               f"dimension {size.index(-1)}")
+        for d, n in enumerate(size[:lead]):
+            if n < 0:
+                raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
+                                   f"dimension {d}")
         shape = tuple([self.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
     for i, n in enumerate(self.shape):
         wanted = shape[lead + i]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
+from ..storage import offset_in_elements
 from ._reduced import to_float
 
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
@@ -81,4 +82,6 @@ def view_as_complex(self):
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(s % (2 * item) for s in self.strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if offset_in_elements(self) % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return self.view(_COMPLEX[self.dtype.char])[..., 0]

@@ -10,6 +10,7 @@ import numpy as np
 from ..dtype import default
 from . import _draws
 from ._filling import scalar_name
+from ._index_checks import writable
 from ._layout import new_like
 from ._mt19937 import default_stream
 from ._piecewise import leaky_relu, leaky_relu_backward
@@ -155,52 +156,52 @@ def multinomial(self, num_samples, replacement=False, generator=None):
 
 def normal_(self, mean=0.0, std=1.0, generator=None):
     """Fill with normal numbers."""
-    return _draws.normal_(generator or default_stream, self, mean, std)
+    return _draws.normal_(generator or default_stream, writable(self), mean, std)
 
 
 def uniform_(self, low=0.0, high=1.0, generator=None):
     """Fill with numbers uniform in [low, high)."""
-    return _draws.uniform_(generator or default_stream, self, low, high)
+    return _draws.uniform_(generator or default_stream, writable(self), low, high)
 
 
 def bernoulli_(self, p=0.5, generator=None):
     """Fill with 1 with probability `p`, a number or an array, else 0."""
-    return _draws.bernoulli_(generator or default_stream, self, p)
+    return _draws.bernoulli_(generator or default_stream, writable(self), p)
 
 
 def exponential_(self, lambd=1.0, generator=None):
     """Fill with exponential numbers."""
-    return _draws.exponential_(generator or default_stream, self, lambd)
+    return _draws.exponential_(generator or default_stream, writable(self), lambd)
 
 
 def geometric_(self, p, generator=None):
     """Fill with numbers of trials up to a success."""
-    return _draws.geometric_(generator or default_stream, self, p)
+    return _draws.geometric_(generator or default_stream, writable(self), p)
 
 
 def cauchy_(self, median=0.0, sigma=1.0, generator=None):
     """Fill with Cauchy numbers."""
-    return _draws.cauchy_(generator or default_stream, self, median, sigma)
+    return _draws.cauchy_(generator or default_stream, writable(self), median, sigma)
 
 
 def log_normal_(self, mean=1.0, std=2.0, generator=None):
     """Fill with exponentials of normal numbers."""
-    return _draws.log_normal_(generator or default_stream, self, mean, std)
+    return _draws.log_normal_(generator or default_stream, writable(self), mean, std)
 
 
 def random_(self, generator=None):
     """Fill with integers over the range of the dtype."""
-    return _draws.random_(generator or default_stream, self)
+    return _draws.random_(generator or default_stream, writable(self))
 
 
 def random_from_(self, low, high, generator=None):
     """Fill with integers in [low, high), or from `low` on where `high` is None."""
-    return _draws.random_(generator or default_stream, self, low, high)
+    return _draws.random_(generator or default_stream, writable(self), low, high)
 
 
 def random_to_(self, high, generator=None):
     """Fill with integers in [0, high)."""
-    return _draws.random_(generator or default_stream, self, 0, high)
+    return _draws.random_(generator or default_stream, writable(self), 0, high)
 
 
 # --- dropout ------------------------------------------------------------------------------------------------
