@@ -20,7 +20,7 @@ def clone(self, memory_format=None):
 
 
 def convertible(array, dtype):
-    """What of an array has a value in `dtype`: of complex numbers that become real ones the real part, with a warning."""
+    """The part of an array that `dtype` can hold: of complex numbers that become real the real part, with a warning."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
