@@ -32,7 +32,7 @@ def gather(self, dim, index, sparse_grad=False):
 
 def scatter(self, dim, index, src):
     """A copy of `self` with out[index[i][j]][j] = src[i][j] for dim 0, and so on."""
-    return scatter_(self.copy("K"), dim, index, src)
+    return scatter_(self.copy(), dim, index, src)
 
 
 def scatter_(self, dim, index, src):
@@ -45,7 +45,7 @@ def scatter_(self, dim, index, src):
 
 def scatter_value(self, dim, index, value):
     """A copy of `self` with a number at out[index[i][j]][j]."""
-    return scatter_value_(self.copy("K"), dim, index, value)
+    return scatter_value_(self.copy(), dim, index, value)
 
 
 def scatter_value_(self, dim, index, value):
@@ -67,7 +67,7 @@ def _assign(array, places, axis, values):
 
 def scatter_operation(self, dim, index, src, reduce):
     """A copy of `self` to which src[i][j] is added (or by which it is multiplied) at out[index[i][j]][j]."""
-    return scatter_operation_(self.copy("K"), dim, index, src, reduce)
+    return scatter_operation_(self.copy(), dim, index, src, reduce)
 
 
 def scatter_operation_(self, dim, index, src, reduce):
@@ -91,7 +91,7 @@ def scatter_operation_(self, dim, index, src, reduce):
 
 def scatter_add(self, dim, index, src):
     """A copy of `self` to which out[index[i][j]][j] += src[i][j] for dim 0, and so on, is applied."""
-    return scatter_add_(self.copy("K"), dim, index, src)
+    return scatter_add_(self.copy(), dim, index, src)
 
 
 def scatter_add_(self, dim, index, src):
@@ -104,7 +104,7 @@ def scatter_add_(self, dim, index, src):
 
 def scatter_reduce(self, dim, index, src, reduce, include_self=True):
     """A copy of `self` whose elements are combined with all of `src` that `index` sends to them."""
-    return scatter_reduce_(self.copy("K"), dim, index, src, reduce, include_self)
+    return scatter_reduce_(self.copy(), dim, index, src, reduce, include_self)
 
 
 def scatter_reduce_(self, dim, index, src, reduce, include_self=True):

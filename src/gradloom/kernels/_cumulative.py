@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._axes import axes, cast
+from ._layout import row_major
 from ._precision import is_half
 from ._refuse import refuse
 from ._sums import sum_type
@@ -31,7 +32,7 @@ def _accumulate(ufunc, array, dim, dtype):
     if kind.kind == "b":
         ufunc = np.logical_or if ufunc is np.add else np.logical_and
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
-    return ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False)
+    return row_major(ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False))
 
 
 def cummax(self, dim):
@@ -49,6 +50,7 @@ def _running(ufunc, name, array, dim):
     refuse(name, array, "c")
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
+    array = row_major(array)
     values = ufunc.accumulate(array, axis)
     new = array == values
     if array.dtype.kind in "fV":
@@ -65,7 +67,7 @@ def logcumsumexp(self, dim):
     axis = axes(dim, self.ndim)
     if axis is None or not self.size:
         return self.copy()
-    kind = self.dtype
+    kind, self = self.dtype, row_major(self)
     if kind.kind == "c":
         return _complex_logcumsumexp(self, axis)
     x = self.astype(np.float32) if is_half(kind) else self

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._axes import axes, count, require_elements, to_last
+from ._layout import row_major
 from ._precision import widen
 from ._reduce import reduce
 from ._refuse import refuse
@@ -212,7 +213,7 @@ def mode(self, dim=-1, keepdim=False):
     first = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=-1)
     lengths = np.arange(n) - first
     best = np.argmax(lengths, axis=-1, keepdims=True)
-    indices = np.moveaxis(np.take_along_axis(order, best, -1), -1, axis)
+    indices = row_major(np.moveaxis(np.take_along_axis(order, best, -1), -1, axis))
     return taken(self, indices, axis, keepdim)
 
 

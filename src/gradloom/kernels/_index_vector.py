@@ -6,6 +6,7 @@ import numpy as np
 
 from ._accumulate import add_rows, flat_places, workspace
 from ._along_dim import combine
+from ._copies import clone
 from ._dims import wrap_dim
 from ._index_checks import check_range, still_writable, type_name, writable
 from ._numbers import number_as
@@ -33,7 +34,7 @@ def index_select(self, dim, index):
 
 def index_add(self, dim, index, source, alpha=1):
     """A copy of `self` to whose parts at the indices `alpha` times the parts of `source` are added."""
-    return index_add_(self.copy("K"), dim, index, source, alpha)
+    return index_add_(self.copy(), dim, index, source, alpha)
 
 
 def index_add_(self, dim, index, source, alpha=1):
@@ -84,7 +85,7 @@ def _check_vector(name, self, axis, index, source):
 
 def index_copy(self, dim, index, source):
     """A copy of `self` whose parts at the indices are those of `source`."""
-    return index_copy_(self.copy("K"), dim, index, source)
+    return index_copy_(self.copy(), dim, index, source)
 
 
 def index_copy_(self, dim, index, source):
@@ -126,7 +127,7 @@ def index_copy_(self, dim, index, source):
 
 def index_fill(self, dim, index, value):
     """A copy of `self` whose parts at the indices are filled with one value."""
-    return index_fill_(self.copy("K"), dim, index, value)
+    return index_fill_(clone(self), dim, index, value)
 
 
 def index_fill_(self, dim, index, value):
@@ -165,7 +166,7 @@ def index_fill_(self, dim, index, value):
 
 def index_reduce(self, dim, index, source, reduce, include_self=True):
     """A copy of `self` whose parts at the indices are combined with the parts of `source`."""
-    return index_reduce_(self.copy("K"), dim, index, source, reduce, include_self)
+    return index_reduce_(self.copy(), dim, index, source, reduce, include_self)
 
 
 def index_reduce_(self, dim, index, source, reduce, include_self=True):

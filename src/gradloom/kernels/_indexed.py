@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._accumulate import add_rows, workspace
+from ._copies import clone
 from ._index_checks import still_writable, type_name
 from ._numbers import number_as
 
@@ -30,7 +31,7 @@ def index(self, indices):
 
 def index_put(self, indices, values, accumulate=False):
     """A copy of `self` with `values` where the indices point to, or added there."""
-    return index_put_(self.copy("K"), indices, values, accumulate)
+    return index_put_(clone(self), indices, values, accumulate)
 
 
 def index_put_(self, indices, values, accumulate=False, unsafe=False):

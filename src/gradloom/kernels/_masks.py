@@ -6,6 +6,7 @@ import numpy as np
 
 from ..kernel_errors import size_mismatch
 from ._index_checks import still_writable, type_name, writable
+from ._layout import row_major
 from ._numbers import number_as
 from ._select import select
 
@@ -23,7 +24,8 @@ def masked_fill(self, mask, value):
     number = _fill_value(self, mask, value)
     if mask.shape != self.shape:
         _check_broadcast(mask, self)
-    return select(mask, number, self)
+    found = select(mask, number, self)
+    return found if self.flags.c_contiguous else row_major(found)
 
 
 def masked_fill_(self, mask, value):
@@ -93,8 +95,7 @@ def masked_scatter(self, mask, source):
     """`self`, broadcast with `mask`, with the elements of `source` in turn where the mask holds."""
     _check_broadcast(mask, self)
     shape = np.broadcast_shapes(self.shape, mask.shape)
-    return masked_scatter_(self.copy("K") if shape == self.shape else np.array(np.broadcast_to(self, shape), order="C"),
-                           mask, source)
+    return masked_scatter_(np.array(np.broadcast_to(self, shape), order="C"), mask, source)
 
 
 def masked_scatter_(self, mask, source):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, can_cast, scalar_type_name
 from ._axes import axes, cast, count
+from ._layout import row_major
 from ._precision import is_half
 from ._sums import along, total
 
@@ -44,12 +45,12 @@ def p_norm(x, p, axis, keepdim):
         squares = x.real ** 2 + x.imag ** 2 if x.dtype.kind == "c" else x * x
         return np.sqrt(along(squares, axis, keepdim))
     if p == 0:
-        return np.add.reduce(x != 0, axis, x.real.dtype, None, keepdim)
+        return row_major(np.add.reduce(x != 0, axis, x.real.dtype, None, keepdim))
     size = np.abs(x)
     if p == inf:
-        return np.maximum.reduce(size, axis, None, None, keepdim, 0)
+        return row_major(np.maximum.reduce(size, axis, None, None, keepdim, 0))
     if p == -inf:
-        return np.minimum.reduce(size, axis, None, None, keepdim)
+        return row_major(np.minimum.reduce(size, axis, None, None, keepdim))
     if p == 1:
         return total(size) if axis is None and not keepdim else along(size, axis, keepdim)
     return along(size ** p, axis, keepdim) ** size.dtype.type(1 / p)
@@ -103,5 +104,5 @@ def renorm(self, p, dim, maxnorm):
     others = tuple([i for i in range(self.ndim) if i != axis])
     sizes = vector_norm(self.astype(np.float32) if is_half(self.dtype) else self, p, others, True)
     scale = np.where(sizes > maxnorm, maxnorm / (sizes + sizes.dtype.type(1e-7)), sizes.dtype.type(1))
-    return (self * scale).astype(self.dtype, copy=False)
+    return row_major(self * scale).astype(self.dtype, copy=False)
 

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from ._dims import wrap_dim, wrap_dims
+from ._layout import new_array, new_like, suggested_format
 
 _every, _slice = slice(None), slice
 
@@ -41,7 +42,7 @@ def roll(self, shifts, dims=()):
     """The elements moved along dimensions (along the flat array if none are given), the last ones coming first."""
     if not shifts:
         raise RuntimeError("`shifts` required")
-    array = self if not self.ndim or _channels_last_of(self) is not None else np.ascontiguousarray(self)
+    array = self if not self.ndim or suggested_format(self) is not None else np.ascontiguousarray(self)
     if not dims and len(shifts) == 1:
         return np.roll(array, shifts[0])
     if len(dims) != len(shifts):
@@ -53,7 +54,9 @@ def roll(self, shifts, dims=()):
 
 def flip(self, dims):
     """The elements in reverse order along dimensions."""
-    return np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ()).copy("K")
+    out = new_like(self)
+    out[...] = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
+    return out
 
 
 def rot90(self, k=1, dims=(0, 1)):
@@ -69,8 +72,8 @@ def rot90(self, k=1, dims=(0, 1)):
     if k == 0:
         return self.copy()
     if k == 2:
-        return np.flip(self, (first, second)).copy("K")
-    return np.flip(self, second if k == 1 else first).copy("K").swapaxes(first, second)
+        return flip(self, (first, second))
+    return flip(self, (second if k == 1 else first,)).swapaxes(first, second)
 
 
 def tril(self, diagonal=0):
@@ -124,20 +127,11 @@ def constant_pad_nd(self, pad, value=0):
                                f"negative output size, which is invalid. Check dimension {d} of your input.")
         source[d] = _slice(max(-before, 0), n - max(-after, 0))
         target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
-    from ._layout import new_array
     from ._numbers import number_as
-    out = new_array(shape, self.dtype, _channels_last_of(self))
+    out = new_array(shape, self.dtype, suggested_format(self))
     out[...] = number_as(value, self.dtype)
     out[tuple(target)] = self[tuple(source)]
     return out
-
-
-def _channels_last_of(array):
-    """The channels-last format of a batch of images or volumes that is laid out so; else None."""
-    from ..device import channels_last, channels_last_3d
-    from ._layout import is_in_format
-    found = {4: channels_last, 5: channels_last_3d}.get(array.ndim)
-    return found if found is not None and not array.flags.c_contiguous and is_in_format(array, found) else None
 
 
 # --- channels and pixels ----------------------------------------------------------------------------------

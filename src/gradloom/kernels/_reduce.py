@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._layout import row_major
+
 _SEQUENTIAL = (np.add, np.multiply)  # one element after the other, also where all are in a row
 _NARROW = 8       # columns, up to which rows are reduced column by column
 _MANY = 256       # rows, from which on that is worth it
@@ -32,7 +34,8 @@ def reduce(ufunc, array: np.ndarray, axis, keepdim: bool):
         elif axis == 0 and array.flags.c_contiguous and n > _MANY and array.size <= n * _WIDTH // _MANY:
             found = _folded(ufunc, array.reshape(n, -1)).reshape(array.shape[1:])
             return found[None] if keepdim else found
-    return ufunc.reduce(array, axis, _kept(ufunc, array), None, keepdim)
+    found = ufunc.reduce(array, axis, _kept(ufunc, array), None, keepdim)
+    return found if found.ndim < 2 or array.flags.c_contiguous else row_major(found)
 
 
 def _kept(ufunc, array):

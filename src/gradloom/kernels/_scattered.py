@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _views
+from ._copies import clone
 from ._dims import wrap_dim
 
 _every, _slice = slice(None), slice
@@ -45,20 +46,35 @@ def unfold_backward(grad_in, input_sizes, dim, size, step):
 
 def select_scatter(self, src, dim, index):
     """A copy of `self` with `src` at `index` of `dim`."""
-    out = self.copy("K")
+    out = _in_place_copy(self)
     return _replaced(out, _views.select(out, dim, index), src)
 
 
 def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
     """A copy of `self` with `src` in a slice."""
-    out = self.copy("K")
+    out = _in_place_copy(self)
     return _replaced(out, _views.slice(out, dim, start, end, step), src)
 
 
 def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
     """A copy of `self` with `src` on a diagonal."""
-    out = self.copy("K")
+    out = _in_place_copy(self)
     return _replaced(out, _views.diagonal(out, offset, dim1, dim2), src)
+
+
+def _in_place_copy(self):
+    """A copy of the memory up to the last element, in which the result is where `self` is: at its offset, with its
+    strides. Where elements share memory, a dense copy."""
+    if self.base is None or not self.size:
+        return self.copy("K")
+    if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
+        return clone(self)
+    from ..storage import flat, offset_in_elements, owner, strided_view
+
+    item, offset = self.itemsize, offset_in_elements(self)
+    end = offset + 1 + sum([(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]) // item
+    memory = flat(owner(self)).view(self.dtype)[:end].copy()
+    return strided_view(memory, self.shape, [s // item for s in self.strides], offset)
 
 
 def _replaced(out, part, src):
@@ -71,13 +87,12 @@ def _replaced(out, part, src):
 
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
     """A copy of `self`, on a copy of its memory, with `src` in a strided view of that memory."""
-    from ..storage import flat, offset_in_elements, owner, strided_view
+    from ..storage import offset_in_elements, strided_view
 
-    memory = flat(owner(self)).view(self.dtype).copy()
-    offset, strides = offset_in_elements(self), [s // self.itemsize for s in self.strides]
-    part = strided_view(memory, size, stride, offset if storage_offset is None else storage_offset)
+    out = _in_place_copy(self)
+    part = strided_view(out, size, stride, offset_in_elements(out) if storage_offset is None else storage_offset)
     if part.shape != src.shape:
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
                            f"slice size = {list(part.shape)}")
     part[...] = src
-    return strided_view(memory, self.shape, strides, offset)
+    return out

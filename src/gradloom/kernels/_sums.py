@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._axes import cast
+from ._layout import row_major
 from ._precision import is_half
 from ._reduce import reduce
 
@@ -104,7 +105,8 @@ def _added(array, axis, keepdim):
         array = np.stack([add(moved[i:i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
         found = add(array, 0)
         return np.expand_dims(found, axis) if keepdim else found
-    return add(array, axis, None, None, keepdim)
+    found = add(array, axis, None, None, keepdim)
+    return found if found.ndim < 2 or array.flags.c_contiguous else row_major(found)
 
 
 def sum_type(array: np.ndarray) -> np.dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._accumulate import update
+from ._copies import clone
 from ._index_checks import type_name, writable
 
 
@@ -25,7 +26,7 @@ def take(self, index):
 
 def put(self, index, source, accumulate=False):
     """A copy of `self` with `source` at the indices, or added there."""
-    return put_(self.copy("K"), index, source, accumulate)
+    return put_(clone(self), index, source, accumulate)
 
 
 def put_(self, index, source, accumulate=False):

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gradloom.device import memory_format
 from gradloom.kernels import _convolve, _memory
+from gradloom.kernels._layout import in_format, suggested_format, suggested_format_of_row
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
 
 Ints = int | Sequence[int]
@@ -51,7 +53,8 @@ def convolution(
     else:
         out = _convolve.forward(x, w, b, windows, groups)
         shape = windows.output
-    return out.reshape(len(input), channels, *shape[-(input.ndim - 2) :]).astype(input.dtype, copy=False)
+    out = out.reshape(len(input), channels, *shape[-(input.ndim - 2) :]).astype(input.dtype, copy=False)
+    return in_format(out, _format(input, weight))
 
 
 @np.errstate(all="ignore")
@@ -84,8 +87,9 @@ def convolution_backward(
             f"but got {list(grad_output.shape)}"
         )
     g, x, w = _computable(grad_output, input, weight)
+    order = _format(input, weight)
     if g.dtype.kind == "c":
-        x, w = x.conj(), w.conj()
+        x, w, order = x.conj(), w.conj(), None
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
         if transposed:
@@ -93,10 +97,12 @@ def convolution_backward(
         else:
             grad_input = _convolve.input_gradient(g, w, windows, groups)
         grad_input = grad_input.reshape(input.shape).astype(input.dtype, copy=False)
+        grad_input = in_format(grad_input, order)
     if output_mask[1]:
         small, large = (x, g) if transposed else (g, x)
         grad_weight = _convolve.weight_gradient(small, large, w.shape[2:], windows, groups)
         grad_weight = grad_weight.reshape(weight.shape).astype(weight.dtype, copy=False)
+        grad_weight = in_format(grad_weight, order)
     if output_mask[2]:
         grad_bias = _sum_over_images(g).astype(grad_output.dtype, copy=False)
     return grad_input, grad_weight, grad_bias
@@ -263,6 +269,19 @@ def _check_bias(bias: np.ndarray | None, weight: np.ndarray, channels: int, dtyp
         )
     if bias.dtype != dtype:
         raise RuntimeError(f"Input type ({dtype}) and bias type ({bias.dtype}) should be the same")
+
+
+def _format(input: np.ndarray, weight: np.ndarray) -> memory_format | None:
+    """The channels-last format where PyTorch computes in it: if the input or the weight is laid out so.
+
+    One dimension counts as two of which the first has size 1, and there only the weight is asked. Three in
+    double precision never count.
+    """
+    if weight.ndim == 3:
+        return suggested_format_of_row(weight)
+    if weight.ndim == 5 and input.dtype.char in "dD":
+        return None
+    return suggested_format(input) or suggested_format(weight)
 
 
 def _computable(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -14,8 +14,10 @@ from functools import partial
 
 import numpy as np
 
+from gradloom.device import memory_format
 from gradloom.kernels import _pool_arguments as arguments
 from gradloom.kernels import _pool_windows as over
+from gradloom.kernels._layout import in_format, suggested_format
 from gradloom.kernels._windows import Windows, as_tuple, compute_dtype, volume
 
 Ints = int | Sequence[int]
@@ -43,7 +45,9 @@ def max_pool_with_indices(
     windows = arguments.describe(name, self, dims, kernel_size, stride, padding, dilation, ceil_mode)
     x = np.ascontiguousarray(self).reshape(-1, *windows.size)
     out, indices = over.maximum(x, windows)
-    return out.reshape(*lead, *windows.output), indices.reshape(*lead, *windows.output)
+    order = _order(dims, self, True)
+    out, indices = out.reshape(*lead, *windows.output), indices.reshape(*lead, *windows.output)
+    return in_format(out, order), in_format(indices, order)
 
 
 @np.errstate(all="ignore")
@@ -94,7 +98,8 @@ def avg_pool(
         quotient = np.abs(total) // np.abs(divisor) * np.sign(total) * np.sign(divisor)
     else:
         quotient = np.divide(total, np.asarray(divisor, total.dtype), out=total)
-    return quotient.astype(self.dtype, copy=False).reshape(*lead, *windows.output)
+    quotient = quotient.astype(self.dtype, copy=False).reshape(*lead, *windows.output)
+    return in_format(quotient, _order(dims, self))
 
 
 @np.errstate(all="ignore")
@@ -120,7 +125,7 @@ def avg_pool_backward(
     dtype = compute_dtype(grad_output.dtype)
     each = grad_output.astype(dtype, copy=False) / np.asarray(divisor, dtype)
     grad = over.spread(each.reshape(-1, *windows.output), windows)
-    return grad.reshape(self.shape).astype(grad_output.dtype, copy=False)
+    return in_format(grad.reshape(self.shape).astype(grad_output.dtype, copy=False), _order(dims, self))
 
 
 @np.errstate(all="ignore")
@@ -135,7 +140,7 @@ def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndar
     total = self.astype(compute_dtype(self.dtype), copy=False)
     for axis, size in enumerate(output, -dims):
         total = over.adaptive_mean(total, axis, size)
-    return total.astype(self.dtype, copy=False).reshape(*lead, *output)
+    return in_format(total.astype(self.dtype, copy=False).reshape(*lead, *output), _order(dims, self))
 
 
 @np.errstate(all="ignore")
@@ -156,7 +161,7 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
                 part.stop - part.start
             )
         grad = wide
-    return grad.astype(grad_output.dtype, copy=False)
+    return in_format(grad.astype(grad_output.dtype, copy=False), _order(dims, self))
 
 
 @np.errstate(all="ignore")
@@ -175,7 +180,8 @@ def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[n
         out, indices = over.maximum(x, windows)
     else:
         out, indices = over.adaptive_maximum(x, output)
-    return out.reshape(*lead, *output), indices.reshape(*lead, *output)
+    order = _order(dims, self)
+    return in_format(out.reshape(*lead, *output), order), in_format(indices.reshape(*lead, *output), order)
 
 
 @np.errstate(all="ignore")
@@ -215,7 +221,7 @@ def max_unpool(
     out[rows, indices.reshape(len(out), volume(self.shape[-dims:]))] = (
         self.reshape(len(out), -1) if self.size else 0
     )
-    return out.reshape(*lead, *output)
+    return in_format(out.reshape(*lead, *output), suggested_format(self) if dims == 2 else None)
 
 
 def _scatter(
@@ -231,7 +237,13 @@ def _scatter(
         planes, -1 if planes else 0
     )
     grad = over.scatter_add(values, indices.reshape(values.shape), volume(self.shape[-dims:]))
-    return grad.reshape(self.shape).astype(grad_output.dtype, copy=False)
+    order = _order(dims, self, name.startswith("max"))
+    return in_format(grad.reshape(self.shape).astype(grad_output.dtype, copy=False), order)
+
+
+def _order(dims: int, like: np.ndarray, maxima: bool = False) -> memory_format | None:
+    """The memory format of results: channels-last where the input is, and of volumes where these are maxima."""
+    return suggested_format(like) if like.ndim == dims + 2 and (dims < 3 or maxima) else None
 
 
 _all_dims = (1, 2, 3)

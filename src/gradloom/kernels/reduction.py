@@ -28,6 +28,7 @@ from ._extrema import (  # noqa: F401
     nanmedian_dim,
 )
 from ._histograms import bincount, histc, histogram, histogram_of_bins  # noqa: F401
+from ._layout import row_major
 from ._norms import norm, norm_dim, renorm, vector_norm  # noqa: F401
 from ._precision import is_half
 from ._reduce import reduce
@@ -158,7 +159,7 @@ def count_nonzero(self, dim=None):
     axis = axes(dim, self.ndim)
     if axis is None:
         return np.asarray(np.count_nonzero(self))
-    return add(self if self.dtype.kind == "b" else self != 0, axis, np.int64)
+    return row_major(add(self if self.dtype.kind == "b" else self != 0, axis, np.int64))
 
 
 # --- others ----------------------------------------------------------------------------------------------------------

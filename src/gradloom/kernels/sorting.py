@@ -6,6 +6,7 @@ import numpy as np
 
 from ._axes import axes
 from ._extrema import taken
+from ._layout import inverse, memory_order
 from ._precision import widen
 
 _BLOCK = 512
@@ -18,7 +19,11 @@ def sort(self, dim=-1, descending=False):
     axis = axes(dim, self.ndim)
     if axis is None:
         return self.copy(), np.zeros((), np.int64)
-    return taken(self, order(self, axis, descending), axis, True)
+    if self.flags.c_contiguous:
+        return taken(self, order(self, axis, descending), axis, True)
+    dims = memory_order(self)  # both results lie in memory as the input does
+    laid, back = self.transpose(dims), inverse(dims)
+    return tuple([a.transpose(back) for a in taken(laid, order(laid, back[axis], descending), back[axis], True)])
 
 
 def sort_stable(self, stable=None, dim=-1, descending=False):
