@@ -238,6 +238,7 @@ class DifferentiabilityInfo:
         helpers: (module in gradloom.formulas, function) for each helper of the backward formulas.
         forward_helpers: the same for the forward formulas.
         uses_operators: whether the backward formulas mention the module of operators.
+        unnamed: the tensors that no formula and no `non_differentiable` names: none of them may require a gradient.
         place: the entry's `name:` (or the dispatch key of its section) in derivatives.yaml.
     """
 
@@ -254,6 +255,7 @@ class DifferentiabilityInfo:
     forward_helpers: tuple[tuple[str, str], ...] = ()
     uses_operators: bool = False
     forward_uses_operators: bool = False
+    unnamed: tuple[str, ...] = ()
     place: Text | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -283,8 +283,15 @@ def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> D
         forward_helpers=_helpers(forward.resolved),
         uses_operators=any(d.formula and "ops." in d.formula for d in backward.derivatives),
         forward_uses_operators=forward.uses_operators,
+        unnamed=_unnamed(section, schema) if backward.inputs else (),
         place=section.place,
     )
+
+
+def _unnamed(section: Section, schema: FunctionSchema) -> tuple[str, ...]:
+    """The tensors of a schema, lists apart, that no key of a section names."""
+    named = {name for line in section.inputs for name in line.of}
+    return tuple(a.python_name for a in schema.inputs if a.type.is_tensor and a.python_name not in named)
 
 
 def _helpers(resolved: Sequence[Resolved]) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .derivative_model import DifferentiableInput, ForwardDerivative, SavedAttribute
 from .formula_scope import OWN
-from .wrapper_parts import Edge, ForwardFormula, Primal, Result, TangentRead, rename
+from .wrapper_parts import Edge, ForwardFormula, Primal, Result, TangentRead, Unnamed, rename
 from .wrapper_results import Results
 
 
@@ -29,6 +29,14 @@ class History(Results):
 
     def _edge(self, i: DifferentiableInput) -> Edge:
         return Edge(i.name, self.names.get(i.name, i.name), i.is_list, "?" in str(i.type))
+
+    @property
+    def unnamed(self) -> tuple[Unnamed, ...]:
+        """The tensors that may not require a gradient, since they have no derivative."""
+        assert self.info is not None
+        schema = self.info.schema
+        optional = {a.python_name: a.type.is_optional for a in schema.inputs}
+        return tuple(Unnamed(n, self.names.get(n, n), optional[n], schema.name.name) for n in self.info.unnamed)
 
     @property
     def edge_list(self) -> str:

@@ -106,6 +106,16 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A tensor parameter without a derivative."""
+
+    name: str
+    variable: str
+    is_optional: bool
+    operator: str  # as the error calls it
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """A differentiable input in a wrapper."""
 

@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, addcdiv_jvp, clamp_backward, clamp_jvp, copysign_backward, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_jvp, maybe_multiply, minimum_jvp, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
     AbsBackward0,

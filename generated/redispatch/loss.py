@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 from gradloom.generated.functions.loss import (
     BinaryCrossEntropyBackward0,
@@ -356,6 +356,8 @@ def soft_margin_loss(call, input, target, reduction):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if target.requires_grad:
+            raise not_differentiable("soft_margin_loss", "target")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SoftMarginLossBackward0)
@@ -395,6 +397,8 @@ def soft_margin_loss_backward(call, grad_output, self, target, reduction):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if target.requires_grad:
+            raise not_differentiable("soft_margin_loss_backward", "target")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -443,6 +447,8 @@ def binary_cross_entropy(call, input, target, weight, reduction):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy", "weight")
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -491,6 +497,8 @@ def binary_cross_entropy_backward(call, grad_output, self, target, weight, reduc
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         edge_target = target._edge or gradient_edge(target)
@@ -547,6 +555,10 @@ def binary_cross_entropy_with_logits(call, input, target, weight, pos_weight, re
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_with_logits", "weight")
+        if pos_weight is not None and pos_weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_with_logits", "pos_weight")
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -595,6 +607,8 @@ def multi_margin_loss(call, input, target, p, margin, weight, reduction):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("multi_margin_loss", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MultiMarginLossBackward0)
@@ -638,6 +652,8 @@ def multi_margin_loss_backward(call, grad_output, self, target, p, margin, weigh
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("multi_margin_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -773,6 +789,8 @@ def nll_loss_forward(call, input, target, weight, reduction, ignore_index):
     if flags == GRAD_OFF:
         return nll_loss_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NllLossBackward0)
@@ -816,6 +834,8 @@ def nll_loss_backward(call, grad_output, self, target, weight, reduction, ignore
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -859,6 +879,8 @@ def nll_loss2d_forward(call, input, target, weight, reduction, ignore_index):
     if flags == GRAD_OFF:
         return nll_loss2d_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss2d_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NllLoss2DBackward0)
@@ -902,6 +924,8 @@ def nll_loss2d_backward(call, grad_output, self, target, weight, reduction, igno
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss2d_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:

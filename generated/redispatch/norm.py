@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp
 from gradloom.generated.functions.norm import (
     NativeBatchNormBackward0,
@@ -44,6 +44,10 @@ def native_batch_norm(call, input, weight, bias, running_mean, running_var, trai
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("native_batch_norm", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("native_batch_norm", "running_var")
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -105,6 +109,10 @@ def native_batch_norm_backward(call, grad_out, input, weight, running_mean, runn
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("native_batch_norm_backward", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("native_batch_norm_backward", "running_var")
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)

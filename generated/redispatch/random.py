@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.random import dropout_scale
 from gradloom.generated.functions.random import (
     BernoulliBackward0,
@@ -1012,6 +1012,8 @@ def rrelu_with_noise(call, input, noise, lower, upper, training, generator):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise", "noise")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RreluWithNoiseBackward0)
@@ -1051,6 +1053,8 @@ def rrelu_with_noise_(call, input, noise, lower, upper, training, generator):
     if not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise_", "noise")
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
     if records:
@@ -1093,6 +1097,8 @@ def rrelu_with_noise_backward(call, grad_output, self, noise, lower, upper, trai
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise_backward", "noise")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:

@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
     AmaxBackward0,

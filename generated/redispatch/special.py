@@ -15,7 +15,7 @@ from gradloom.autograd.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from gradloom.variants import (
-    mark_inference, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
+    mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents, require_gradient)
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
     I0Backward0,

@@ -25,7 +25,7 @@ from gradloom.promotion import default_float, promote, promote_exact, promote_nu
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import activation as kernels_activation
 from gradloom.composite import activation as composite_activation
@@ -2925,6 +2925,8 @@ def log_sigmoid_backward(grad_output, self, buffer):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if buffer.requires_grad:
+            raise not_differentiable("log_sigmoid_backward", "buffer")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:

@@ -25,7 +25,7 @@ from gradloom.promotion import default_float, promote, promote_exact, promote_nu
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import loss as kernels_loss
 from gradloom.composite import loss as composite_loss
@@ -600,6 +600,8 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if target.requires_grad:
+            raise not_differentiable("soft_margin_loss", "target")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SoftMarginLossBackward0)
@@ -667,6 +669,8 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if target.requires_grad:
+            raise not_differentiable("soft_margin_loss_backward", "target")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -746,6 +750,8 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy", "weight")
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -823,6 +829,8 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         edge_target = target._edge or gradient_edge(target)
@@ -908,6 +916,10 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_with_logits", "weight")
+        if pos_weight is not None and pos_weight.requires_grad:
+            raise not_differentiable("binary_cross_entropy_with_logits", "pos_weight")
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -985,6 +997,8 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("multi_margin_loss", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MultiMarginLossBackward0)
@@ -1056,6 +1070,8 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("multi_margin_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1513,6 +1529,8 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
     if flags == GRAD_OFF:
         return nll_loss_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NllLossBackward0)
@@ -1581,6 +1599,8 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1672,6 +1692,8 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
     if flags == GRAD_OFF:
         return nll_loss2d_forward_result((output, total_weight))
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss2d_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NllLoss2DBackward0)
@@ -1740,6 +1762,8 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if weight is not None and weight.requires_grad:
+            raise not_differentiable("nll_loss2d_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:

@@ -25,7 +25,7 @@ from gradloom.promotion import default_float, promote, promote_exact, promote_nu
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import norm as kernels_norm
 from gradloom.composite import norm as composite_norm
@@ -74,6 +74,10 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("native_batch_norm", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("native_batch_norm", "running_var")
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -152,6 +156,10 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
     if flags == GRAD_OFF:
         return (result0, result1, result2)
     if not flags & GRAD_OFF:
+        if running_mean is not None and running_mean.requires_grad:
+            raise not_differentiable("native_batch_norm_backward", "running_mean")
+        if running_var is not None and running_var.requires_grad:
+            raise not_differentiable("native_batch_norm_backward", "running_var")
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)

@@ -25,7 +25,7 @@ from gradloom.promotion import default_float, promote, promote_exact, promote_nu
 from gradloom.return_types import result_class
 from gradloom.tensor import Tensor, wrapped_number
 from gradloom.variants import (
-    factory_dtype, fits, mark_inference, not_implemented_history, not_implemented_write, refuse_tangents,
+    factory_dtype, fits, mark_inference, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels import random as kernels_random
 from gradloom.composite import random as composite_random
@@ -1923,6 +1923,8 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise", "noise")
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RreluWithNoiseBackward0)
@@ -1974,6 +1976,8 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
     if not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise_", "noise")
         edge_self = input._edge or gradient_edge(input)
         records = edge_self is not NO_EDGE
     if records:
@@ -2037,6 +2041,8 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
+        if noise.requires_grad:
+            raise not_differentiable("rrelu_with_noise_backward", "noise")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:

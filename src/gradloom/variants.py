@@ -164,6 +164,12 @@ def check_inplace_operands(array: np.ndarray, *operands) -> None:
                                f"{list(np.broadcast_shapes(array.shape, shape))}")
 
 
+def not_differentiable(name: str, argument: str) -> RuntimeError:
+    """The error of a tensor that requires a gradient as an argument for which an operator has no derivative."""
+    return RuntimeError(f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
+                        "input cannot have requires_grad True.")
+
+
 def not_implemented_history(name: str, inputs, results) -> None:
     """Give results of an operator without a derivative a node that says so when a gradient arrives."""
     node = not_implemented_node(name, inputs)

@@ -303,3 +303,36 @@ def test_retain_grad_of_leaves_and_of_what_requires_none(torch, x):
     assert not x.retains_grad
     with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=False"):
         torch.zeros(2).retain_grad()
+
+
+# --- arguments without a derivative
+
+
+WITHOUT_DERIVATIVE = {
+    ("soft_margin_loss", "target"): lambda f, x, y: f.soft_margin_loss(x, y),
+    ("nll_loss_forward", "weight"): lambda f, x, y: f.nll_loss(x, x.argmax(1), y[0]),
+    ("nll_loss2d_forward", "weight"):
+        lambda f, x, y: f.nll_loss(x[:, :, None, None], x.argmax(1)[:, None, None], y[0]),
+    ("binary_cross_entropy", "weight"): lambda f, x, y: f.binary_cross_entropy(x, x, y),
+    ("binary_cross_entropy_with_logits", "weight"): lambda f, x, y: f.binary_cross_entropy_with_logits(x, x, y),
+    ("binary_cross_entropy_with_logits", "pos_weight"):
+        lambda f, x, y: f.binary_cross_entropy_with_logits(x, x, pos_weight=y),
+    ("multi_margin_loss", "weight"): lambda f, x, y: f.multi_margin_loss(x, x.argmax(1), weight=y[0]),
+    ("rrelu_with_noise", "noise"): None,
+}
+
+
+@pytest.mark.parametrize(("operator", "argument"), WITHOUT_DERIVATIVE)
+@pytest.mark.parametrize("requires", [False, True])
+def test_an_argument_without_derivative_may_not_require_a_gradient(torch, operator, argument, requires):
+    x, y = torch.rand(3, 3).requires_grad_(requires), torch.rand(3, 3, requires_grad=True)
+    call = WITHOUT_DERIVATIVE[operator, argument]
+    if call is None:
+        def call(functions, x, y):
+            return torch.ops.aten.rrelu_with_noise(x, y)
+    with pytest.raises(RuntimeError, match=f"The function '{operator}' is not differentiable with respect to argument "
+                                           f"'{argument}'. This input cannot have requires_grad True"):
+        call(torch.nn.functional, x, y)
+    with torch.no_grad():
+        assert not call(torch.nn.functional, x, y).requires_grad
+    assert call(torch.nn.functional, x, y.detach()).requires_grad == requires
