@@ -49,7 +49,7 @@ class Results(KernelCalls):
     @property
     def replay(self) -> str:
         """How to make the view again from another tensor, for a view that as_strided cannot make."""
-        if "changes_dtype" not in self.native.tags:
+        if "replayed" not in self.native.tags:
             return ""
         rest = "".join(f", {p.name}={p.name}" if p.argument.kwarg_only else f", {p.name}" for p in self.parameters[1:])
         return f"lambda t: {self.operators}.{self.schema.name.unambiguous}(t{rest})"

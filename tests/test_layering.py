@@ -25,7 +25,7 @@ CORE = ("amp", "autograd", "batching", "construct", "dispatch", "functional", "g
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
     ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",
-     "gradloom.kernel_errors"),
+     "gradloom.kernel_errors", "gradloom.bits"),
     ("gradloom._operators",),
     tuple(f"gradloom.{name}" for name in CORE),
     ("gradloom.formulas", "gradloom.composite"),

@@ -12,7 +12,7 @@ from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name
 from .python_data import array_of
-from .storage import flat, offset_in_elements, owner, rooted, strided_view
+from .storage import flat, offset_in_elements, owner, rooted, strided_view, with_bits
 from .tensor import Tensor, new, wrap
 from .variants import mark_inference, require_gradient
 
@@ -219,7 +219,7 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
                                "its __torch_dispatch__ answer detach and clone, or give the class a __deepcopy__.")
     else:
         out = new(type(source))
-        out._array = _copied(source._array, memo)
+        out._array = np.asarray(_copied(source._array, memo))
         out._edge, out._vc = NO_EDGE, None
         made(out)
     memo[id(source)] = out
@@ -235,6 +235,8 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
 
 def _copied(array, memo):
     """A copy of an array that shares memory with copies of the arrays that `array` shares it with."""
+    if type(array) is not np.ndarray:
+        return array.through(lambda memory: _copied(memory, memo))
     base = owner(array)
     key = ("memory", id(base))
     memory = memo.get(key)
@@ -257,13 +259,15 @@ def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
     extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
     array = source._array
     base = owner(array)
+    bits = (source.is_conj(), source.is_neg())
     place = None
     if base is not array:  # the pickle holds `base` once, however many tensors look at it
         place = (array.shape, tuple([s // array.itemsize for s in array.strides]), offset_in_elements(array))
-    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra)
+    return _rebuild, (type(source), base, str(TYPE_OF[array.dtype])[6:], place, source.requires_grad, extra,
+                      bits)
 
 
-def _rebuild(cls, base, type_name, place, requires_grad, extra):
+def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, False)):
     out = new(cls)
     wanted = BY_NAME[type_name].numpy
     if place is None:
@@ -271,6 +275,7 @@ def _rebuild(cls, base, type_name, place, requires_grad, extra):
     else:
         memory = flat(base)
         out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
+    out._array = with_bits(out._array, *bits)
     out._edge, out._vc = NO_EDGE, None
     made(out)
     if requires_grad:

@@ -187,6 +187,7 @@ class Metadata:
 
     __slots__ = ("shape", "dtype", "_strides")
     base = None
+    conj_bit = neg_bit = False
     message = ("Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
                "vmap and wrapper subclasses do; use operators on it, which reach those.")
     __array_priority__ = 1000

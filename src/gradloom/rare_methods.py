@@ -164,10 +164,14 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
     """A DLPack capsule of the memory; NumPy's options.
 
     Raises:
-        BufferError: if the tensor requires grad.
+        BufferError: if the tensor requires grad, or its conjugate or negative bit is set.
     """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
+    if self.is_neg():
+        raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
     return self._array.__dlpack__(**options)
 
 
@@ -199,11 +203,11 @@ def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:
     view = self._view
     if view is None:
         return None
+    if view.replay is not None:
+        return view.replay(new_base)
     old, new = view.base._array, new_base._array
     if old.shape != new.shape or old.strides != new.strides or old.dtype != new.dtype:
         return None
-    if view.replay is not None:
-        return view.replay(new_base)
     offset = offset_in_elements(self._array) - offset_in_elements(old) + offset_in_elements(new)
     return _operators.as_strided(new_base, self._array.shape, self.stride(), offset)
 

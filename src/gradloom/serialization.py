@@ -30,7 +30,7 @@ from .device import device, layout
 from .dtype import ALL, BY_NAME, legacy_type_name
 from .dtype import dtype as dtype_class
 from .size import Size
-from .storage import extent, flat, offset_in_elements, owner, strided_view
+from .storage import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from .tensor import Tensor, wrap
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
@@ -184,9 +184,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         array, kind = obj._array, obj.dtype
         stored = self.stored(array, kind)
         args = (stored, offset_in_elements(array), tuple(array.shape), obj.stride(), obj.requires_grad, OrderedDict())
+        bits = {name: True for name, is_set in (("conj", obj.is_conj()), ("neg", obj.is_neg())) if is_set}
+        metadata = (bits,) if bits else ()
         if kind in _STORAGE_NAMES:
-            return _NAMES["_rebuild_tensor_v2"], args
-        return _NAMES["_rebuild_tensor_v3"], (*args, kind)
+            return _NAMES["_rebuild_tensor_v2"], (*args, *metadata)
+        return _NAMES["_rebuild_tensor_v3"], (*args, kind, *metadata)
 
     def stored(self, array: np.ndarray, kind: dtype_class) -> _Stored:
         base = owner(array)
@@ -305,11 +307,9 @@ def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata
     memory, storage_kind = stored
     numpy_type = (kind or storage_kind).numpy
     typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
-    out = wrap(strided_view(typed, tuple(size), tuple(stride), offset))
-    if metadata and metadata.get("conj"):
-        out = wrap(np.conjugate(out._array))
-    if metadata and metadata.get("neg"):
-        out = wrap(np.negative(out._array))
+    bits = metadata or {}
+    out = wrap(with_bits(strided_view(typed, tuple(size), tuple(stride), offset), bool(bits.get("conj")),
+                         bool(bits.get("neg"))))
     made(out)
     if requires_grad:
         out.requires_grad = True

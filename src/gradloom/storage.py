@@ -28,7 +28,11 @@ def owner(array: np.ndarray) -> np.ndarray:
 
 def address(array: np.ndarray) -> int:
     """Memory address of the first element."""
-    return array.__array_interface__["data"][0]
+    memory: Any = array
+    try:
+        return memory.__array_interface__["data"][0]
+    except AttributeError:  # of an array with a conjugate or negative bit
+        return memory.base.__array_interface__["data"][0]
 
 
 def extent(base: np.ndarray) -> tuple[int, int]:
@@ -53,6 +57,15 @@ class _Elements:
     def __init__(self, array, code) -> None:
         self.kept = array
         self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
+
+
+def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
+    """What shows the conjugates, the negatives or both of an array; see Note [Conjugate and negative bits]."""
+    if not conj and not neg:
+        return array
+    from .bits import Deferred
+    found: Any = Deferred(array, conj, neg)
+    return found
 
 
 def offset_in_elements(array: np.ndarray) -> int:
@@ -196,6 +209,9 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     Raises:
         RuntimeError: if the view would reach beyond the memory.
     """
+    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
+        deferred: Any = array
+        return deferred.through(lambda memory: strided_view(memory, shape, strides, offset))
     memory = flat(owner(array))
     item = array.itemsize
     if min(strides, default=0) < 0:

@@ -445,15 +445,28 @@ class Tensor(TensorBase):
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
         """The ndarray on the same memory.
 
+        Args:
+            force: give a copy where there is no such ndarray.
+
         Raises:
-            RuntimeError: if the tensor requires grad, unless `force`.
+            RuntimeError: if the tensor requires grad, or its conjugate or negative bit is set, unless `force`.
         """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if type(self._array) is not ndarray and self._array.__class__ is ndarray:
+            return self._resolved_array(force)
         if self._array.__class__ is not ndarray:
             raise RuntimeError(".numpy() is not supported for tensor subclasses: this one has no values of its own, "
                                "but stands for other tensors.")
         return self._array
+
+    def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
+        """The values of a tensor whose conjugate or negative bit is set, if `force`."""
+        if not force:
+            bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
+            raise RuntimeError(f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() "
+                               "instead.")
+        return np.asarray(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()

@@ -177,11 +177,14 @@ class TensorBase(TensorMembers):
         return self.dtype.is_signed
 
     def is_conj(self) -> bool:
-        """False: conjugates are computed at once."""
-        return False
+        """Whether the values are the conjugates of those in memory; see Note [Conjugate and negative bits]."""
+        array: Any = self._array
+        return type(array) is not ndarray and array.conj_bit
 
-    is_neg = is_conj
-    is_inference_marked = is_conj
+    def is_neg(self) -> bool:
+        """Whether the values are the negatives of those in memory."""
+        array: Any = self._array
+        return type(array) is not ndarray and array.neg_bit
 
     def _is_zerotensor(self) -> bool:
         """False; but see Note [Zero tangents]."""

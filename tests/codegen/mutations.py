@@ -158,7 +158,7 @@ VALUES = [
     "pointwise",
     "view_copy",
     "inplace_view",
-    "changes_dtype",
+    "replayed",
     "always_bool",
     "none",
     "int_to_float",

@@ -28,6 +28,7 @@ import numpy as np
 from .. import _operators
 from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..size import Size
+from ..storage import with_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -349,6 +350,8 @@ def _own(grad, variable):
     if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
     out = _laid_out_as(variable, array)
+    if type(array) is not np.ndarray and array.strides == variable._array.strides:  # it keeps its bits
+        out = with_bits(out, array.conj_bit, array.neg_bit)
     out[...] = array
     return _operators.wrap(out)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..dispatch import SAVED_HOOKS, state
+from ..storage import address
 from .saved_variable import check_callable
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class _AllowMutationOnSavedContext:
 
     def _pack(self, tensor):
         counter, array = tensor._vc, tensor._array
-        key = (id(counter), counter[0], array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        key = (id(counter), counter[0], address(array), array.shape, array.strides, array.dtype)
         found = self._copies.get(key)
         if found is None:
             found = self._copies[key] = _Copy(tensor.detach().clone(), counter)

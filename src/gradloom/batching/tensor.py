@@ -175,6 +175,14 @@ class BatchedTensor(Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise RuntimeError(STORAGE)
 
+    def is_conj(self) -> bool:
+        """Whether the values are the conjugates of those in memory."""
+        return self._physical.is_conj()
+
+    def is_neg(self) -> bool:
+        """Whether the values are the negatives of those in memory."""
+        return self._physical.is_neg()
+
     def data_ptr(self) -> NoReturn:
         """Not within vmap: there is no memory of one example."""
         raise RuntimeError(STORAGE)

@@ -9,7 +9,7 @@ from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
 from ..dispatch import GRAD_OFF, state
 from ..kernels._layout import is_in_format, new_array
-from ..storage import extent, flat, offset_in_elements, owner, strided_view
+from ..storage import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from ..variants import not_implemented_node
 
 
@@ -36,6 +36,7 @@ def resize_(self, size, memory_format):
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(owner(array)).view(array.dtype)
         memory[:min(old.size, memory.size)] = old[:memory.size]
+        memory = array.through(lambda _: memory) if type(array) is not np.ndarray else memory
     else:
         memory = array
     self._array = strided_view(memory, size, strides, offset)
@@ -102,7 +103,8 @@ def _show(tensor, array, *sources):
     if recording and tensor._edge is None:
         check_inplace(tensor, sources)
     node = not_implemented_node("set_", (tensor, *sources)) if recording else None
-    tensor._array = array
+    memory = array if type(array) is np.ndarray else array.memory
+    tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
     bump_version(tensor)
     if node is not None:
         replace_history(tensor, node)

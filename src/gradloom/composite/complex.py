@@ -6,27 +6,33 @@ from .. import _operators as ops
 
 
 def conj(self):
-    """The complex conjugate; a real tensor itself.
-
-    PyTorch's is a view of the same memory that is conjugated when it is read. NumPy has no such arrays: here it is
-    computed at once, with the same graph.
-    """
+    """A view of the complex conjugates; a real tensor itself."""
     return ops._conj(self) if self._array.dtype.kind == "c" else self
 
 
 def conj_physical(self):
     """The complex conjugate, computed at once; a real tensor itself."""
-    return ops._conj_physical(self) if self._array.dtype.kind == "c" else self
+    if self._array.dtype.kind != "c":
+        return self
+    return ops.clone(ops._conj(self)) if self.is_conj() else ops._conj_physical(self)
 
 
-def itself(self):
-    """The tensor: conjugation and negation are never pending."""
-    return self
+def resolve_conj(self):
+    """The tensor, or a copy of its values if conjugation is pending."""
+    return ops.clone(self) if self.is_conj() else self
+
+
+def resolve_neg(self):
+    """The tensor, or a copy of its values if negation is pending."""
+    return ops.clone(self) if self.is_neg() else self
 
 
 def real(self):
     """The real part as a view; a real tensor itself."""
-    return ops.select(ops.view_as_real(self), self._array.ndim, 0) if self._array.dtype.kind == "c" else self
+    if self._array.dtype.kind != "c":
+        return self
+    pairs = ops.view_as_real(ops._conj(self) if self.is_conj() else self)
+    return ops.select(pairs, self._array.ndim, 0)
 
 
 def imag(self):
@@ -37,4 +43,5 @@ def imag(self):
     """
     if self._array.dtype.kind != "c":
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return ops.select(ops.view_as_real(self), self._array.ndim, 1)
+    pairs = ops._neg_view(ops.view_as_real(ops._conj(self))) if self.is_conj() else ops.view_as_real(self)
+    return ops.select(pairs, self._array.ndim, 1)

@@ -161,8 +161,10 @@ def is_signed(self):
 
 
 def is_conj(self):
-    """Whether a conjugation is pending: never."""
-    return False
+    """Whether a conjugation is pending."""
+    return self.is_conj()
 
 
-is_neg = is_conj
+def is_neg(self):
+    """Whether a negation is pending."""
+    return self.is_neg()

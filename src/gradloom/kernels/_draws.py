@@ -75,6 +75,8 @@ def uniform_(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.
         NotImplementedError: for an integer or bool array.
         RuntimeError: if low > high, a bound is not finite in the dtype, or their difference overflows it.
     """
+    if type(out) is not np.ndarray:
+        return out.filled_by(lambda values: uniform_(stream, values, low, high))
     target = real_parts(out)
     require(target, "check_uniform_bounds", "f", even_if_empty=True)
     name = name_of(target.dtype)
@@ -182,6 +184,8 @@ def normal_(stream: Stream, out: np.ndarray, mean: float = 0.0, std: float = 1.0
     """
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    if type(out) is not np.ndarray:
+        return out.filled_by(lambda values: normal_(stream, values, mean, std))
     target = real_parts(out)
     if target is not out:
         std = std / math.sqrt(2.0)

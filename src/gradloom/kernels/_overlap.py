@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..storage import owner
+from ..storage import address, owner
 
 _CLONE = "Please clone() the tensor before performing the operation."
 _INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -31,7 +31,7 @@ def check_no_partial_overlap(array, other) -> None:
         return
     if is_dense(array) and is_dense(other):
         same = (array.shape == other.shape and array.strides == other.strides
-                and array.__array_interface__["data"] == other.__array_interface__["data"])
+                and address(array) == address(other))
         if not same:
             raise RuntimeError(_PARTIAL)
 

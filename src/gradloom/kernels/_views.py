@@ -54,6 +54,9 @@ def reshape_alias(self, size, stride):
 
 def view_dtype(self, dtype):
     """The same bytes as elements of another dtype; the last dimension shrinks or grows with the element's size."""
+    if type(self) is not np.ndarray:
+        bit = "conjugate view tensors" if self.conj_bit else "tensors with negative bit set"
+        raise RuntimeError(f"torch.Tensor.view is not supported for {bit} when converting to a different dtype.")
     if self.dtype.itemsize == dtype.itemsize:
         return self.view(dtype)
     names = f"{scalar_type_name(TYPE_OF[self.dtype])} as {scalar_type_name(TYPE_OF[dtype])}"
@@ -105,7 +108,7 @@ def expand(self, size, implicit=False):
             strides.append(self.strides[i - lead] if kept else step if shape[i] == 1 else 0)
             step = strides[-1] * shape[i]
         return _restrided(self, shape, strides[::-1])
-    if self.flags.c_contiguous and self.dtype.kind != "V":
+    if self.flags.c_contiguous and self.dtype.kind != "V" and type(self) is np.ndarray:
         kept = [s if n == shape[lead + i] else 0 for i, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))]
         return np.ndarray(shape, self.dtype, self, 0, (*(0,) * lead, *kept))
     out = np.broadcast_to(self, shape)

@@ -8,6 +8,7 @@ from ..dtype import TYPE_OF, scalar_type_name
 from ..storage import offset_in_elements
 from ._reduced import to_float
 
+_conjugated = None  # gradloom.bits.conjugated, which real programs do not import
 _COMPLEX = {"e": np.complex64, "f": np.complex64, "d": np.complex128}
 
 
@@ -46,6 +47,33 @@ def angle(self):
     return np.where(np.isnan(self), self, found)
 
 
+def conj(self):
+    """A view of the conjugates of complex numbers; see Note [Conjugate and negative bits].
+
+    Raises:
+        RuntimeError: for other dtypes.
+    """
+    if self.dtype.kind != "c":
+        raise RuntimeError(f"_conj is for complex tensors only, but got {scalar_type_name(TYPE_OF[self.dtype])}; "
+                           "conj() returns other tensors as they are")
+    return (_conjugated or _load())(self)
+
+
+def neg_view(self):
+    """A view of the negatives."""
+    if self.dtype.kind == "b":
+        raise NotImplementedError("\"neg_cpu\" not implemented for 'Bool'")
+    from ..bits import negated
+    return negated(self)
+
+
+def _load():
+    global _conjugated
+    from ..bits import conjugated
+    _conjugated = conjugated
+    return conjugated
+
+
 def conj_physical(self):
     """The complex conjugate, a copy."""
     return np.conjugate(self) if self.dtype.kind == "c" else self.copy()
@@ -55,11 +83,16 @@ def view_as_real(self):
     """The memory of complex numbers as pairs of real ones: one more dimension, of size 2.
 
     Raises:
-        RuntimeError: for other dtypes.
+        RuntimeError: for other dtypes, and where conjugation is pending.
     """
     if self.dtype.kind != "c":
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    return self[..., None].view(self.real.dtype)
+    if type(self) is np.ndarray:
+        return self[..., None].view(self.real.dtype)
+    if self.conj_bit:
+        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors: the memory holds their "
+                           "conjugates. Use self.resolve_conj(), which makes a copy, or view_as_real(self.conj()).")
+    return self.through(view_as_real)
 
 
 def view_as_complex(self):
@@ -84,4 +117,6 @@ def view_as_complex(self):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if offset_in_elements(self) % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    if type(self) is not np.ndarray:
+        return self.through(view_as_complex)
     return self.view(_COMPLEX[self.dtype.char])[..., 0]

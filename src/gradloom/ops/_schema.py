@@ -23,7 +23,7 @@ Tag = Enum("Tag", [
     "core", "cudagraph_unsafe", "data_dependent_output", "dynamic_output_shape", "flexible_layout", "generated",
     "inplace", "inplace_view", "maybe_aliasing_or_mutating", "needs_contiguous_strides", "needs_exact_strides",
     "needs_fixed_stride_order", "nondeterministic_bitwise", "nondeterministic_seeded", "out", "out_variant",
-    "pointwise", "pt2_compliant_tag", "reduction", "view_copy", "changes_dtype"], module="gradloom", start=0)
+    "pointwise", "pt2_compliant_tag", "reduction", "view_copy", "replayed"], module="gradloom", start=0)
 Tag.__doc__ = "What is known of an operator besides its schema: `Tag.pointwise in gradloom.ops.aten.add.Tensor.tags`."
 
 _ENUMS = {"None": None, "True": True, "False": False, "inf": inf, "-inf": -inf, "nan": nan, "Mean": 1, "Sum": 2}

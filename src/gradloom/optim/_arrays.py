@@ -49,7 +49,12 @@ def in_blocks(rule, arrays, *numbers) -> None:
             real numbers, and those without dimensions with one. Or what `_answered` has in their place, as a whole.
     """
     first = arrays[0]
-    if first.__class__ is not np.ndarray and not isinstance(first, (np.ndarray, np.generic)):
+    if type(first) is not np.ndarray and not isinstance(first, np.generic):
+        if isinstance(first, np.ndarray):  # a parameter with the conjugate or negative bit
+            values = np.array(first)
+            in_blocks(rule, (values, *arrays[1:]), *numbers)
+            first[...] = values
+            return
         from gradloom.optim._answered import by_operators
 
         by_operators(rule, arrays, numbers)
@@ -107,7 +112,7 @@ def arrays(parameter: Tensor, what: str, *kept: Any) -> tuple[Any, ...]:
         from gradloom.optim._answered import answered
 
         return answered(parameter, gradient, kept)
-    if values.flags.c_contiguous and not array.flags.c_contiguous:
+    if type(array) is not np.ndarray or values.flags.c_contiguous and not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)  # so that both can be gone through in blocks
     return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
 

@@ -62,7 +62,7 @@ def get_total_norm(
         norm = gl.linalg.vector_norm
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:
-        norms = [_norm(tensor.detach().numpy(), norm_type) for tensor in tensors]
+        norms = [_norm(np.asarray(tensor._array), norm_type) for tensor in tensors]
         total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(

@@ -137,8 +137,12 @@ def _same(tensor: Any) -> Any:
 
 
 def _detached(tensor: Any) -> Any:
-    """A copy with the strides of the tensor, so that kernels meet the same memory."""
+    """A copy with the strides and bits of the tensor, so that kernels meet the same memory."""
     array = tensor._array
+    if tensor.is_conj():
+        return _detached(tensor.conj()).conj()
+    if tensor.is_neg():
+        return _detached(tensor._neg_view())._neg_view()
     if array.flags.c_contiguous:
         return gradloom._operators.wrap(array.copy())
     order = sorted(range(array.ndim), key=lambda d: -abs(array.strides[d]))

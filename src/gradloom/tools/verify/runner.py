@@ -22,6 +22,7 @@ from .operators import Operator
 from .sampler import NoSamples, samples
 from .second_order import SecondOrder
 from .value_checks import (
+    check_bits,
     check_broadcast,
     check_call,
     check_half,
@@ -32,6 +33,7 @@ from .value_checks import (
 from .variants import check_variants
 
 VALUE_CHECKS = (("variants", check_variants), ("broadcast", check_broadcast), ("layout", check_layout),
+                ("layout", check_bits),
                 ("dtypes", check_single), ("dtypes", check_integers))
 THOROUGH_CHECKS = (("dtypes", check_half),)
 MODES = ("fast", "default", "thorough")

@@ -45,7 +45,7 @@ def sees_memory(case: Case) -> bool:
     """Whether the result depends on how arguments lie in memory: an operator that is given strides, or a dtype to see
     the memory as."""
     names = {a.name for a in case.operator.schema.inputs}
-    return {"size", "stride"} <= names or "changes_dtype" in case.operator.tags
+    return {"size", "stride"} <= names or "replayed" in case.operator.tags
 
 
 def check_layout(case: Case) -> Iterator[Fault]:
@@ -66,6 +66,32 @@ def check_layout(case: Case) -> Iterator[Fault]:
             for fault in equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
                 yield fault
                 return
+
+
+def check_bits(case: Case) -> Iterator[Fault]:
+    """The same numbers as conjugates of those in memory, or as their negatives, give the same."""
+    if is_undetermined(case) or sees_memory(case) or not case.floats:
+        return
+    expected = tensors(case.plain())
+    for change, bit in ((_conjugate, "conjugate"), (_negative, "negative")):
+        other = case.changed(change, f"with the {bit} bit")
+        try:
+            found = tensors(other.plain())
+        except Exception as error:
+            yield Fault(other, "layout", f"raises {said(error)} for tensors with the {bit} bit", KERNEL)
+            return
+        for a, b in zip(found, expected, strict=True):
+            for fault in equal(other, "layout", f"a call with tensors that have the {bit} bit", a, b, 1e-6):
+                yield fault
+                return
+
+
+def _conjugate(tensor: Any) -> Any:
+    return tensor.conj().resolve_conj().conj() if tensor.is_complex() else tensor
+
+
+def _negative(tensor: Any) -> Any:
+    return tensor.neg()._neg_view() if is_float(tensor) else tensor
 
 
 def _strided(tensor: Any) -> Any:
