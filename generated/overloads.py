@@ -25,7 +25,11 @@ OVERLOADS = {
         ("out", "_cdist_forward", '_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "_conj": (
-        ("default", "_conj", '_conj(Tensor self) -> Tensor', "pointwise", "", "kernel"),
+        ("default", "_conj", '_conj(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
+    ),
+    "_conj_copy": (
+        ("default", "_conj_copy", '_conj_copy(Tensor self) -> Tensor', "replayed", "", "kernel"),
+        ("out", "_conj_copy", '_conj_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out replayed", "", "kernel"),
     ),
     "_conj_physical": (
         ("default", "_conj_physical", '_conj_physical(Tensor self) -> Tensor', "pointwise", "", "kernel"),
@@ -51,6 +55,13 @@ OVERLOADS = {
     ),
     "_log_softmax_backward_data": (
         ("default", "_log_softmax_backward_data", '_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor', "", "", "kernel"),
+    ),
+    "_neg_view": (
+        ("default", "_neg_view", '_neg_view(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
+    ),
+    "_neg_view_copy": (
+        ("default", "_neg_view_copy", '_neg_view_copy(Tensor self) -> Tensor', "replayed", "", "kernel"),
+        ("out", "_neg_view_copy", '_neg_view_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out replayed", "", "kernel"),
     ),
     "_prelu_kernel": (
         ("default", "_prelu_kernel", '_prelu_kernel(Tensor self, Tensor weight) -> Tensor', "", "", "kernel"),
@@ -3014,18 +3025,18 @@ OVERLOADS = {
         ("default", "view_as", 'view_as(Tensor(a) self, Tensor other) -> Tensor(a)', "", "", "composite"),
     ),
     "view_as_complex": (
-        ("default", "view_as_complex", 'view_as_complex(Tensor(a) self) -> Tensor(a)', "changes_dtype", "", "kernel"),
+        ("default", "view_as_complex", 'view_as_complex(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
     ),
     "view_as_complex_copy": (
-        ("default", "view_as_complex_copy", 'view_as_complex_copy(Tensor self) -> Tensor', "changes_dtype", "", "kernel"),
-        ("out", "view_as_complex_copy", 'view_as_complex_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "changes_dtype out", "", "kernel"),
+        ("default", "view_as_complex_copy", 'view_as_complex_copy(Tensor self) -> Tensor', "replayed", "", "kernel"),
+        ("out", "view_as_complex_copy", 'view_as_complex_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out replayed", "", "kernel"),
     ),
     "view_as_real": (
-        ("default", "view_as_real", 'view_as_real(Tensor(a) self) -> Tensor(a)', "changes_dtype", "", "kernel"),
+        ("default", "view_as_real", 'view_as_real(Tensor(a) self) -> Tensor(a)', "replayed", "", "kernel"),
     ),
     "view_as_real_copy": (
-        ("default", "view_as_real_copy", 'view_as_real_copy(Tensor self) -> Tensor', "changes_dtype", "", "kernel"),
-        ("out", "view_as_real_copy", 'view_as_real_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "changes_dtype out", "", "kernel"),
+        ("default", "view_as_real_copy", 'view_as_real_copy(Tensor self) -> Tensor', "replayed", "", "kernel"),
+        ("out", "view_as_real_copy", 'view_as_real_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out replayed", "", "kernel"),
     ),
     "view_copy": (
         ("default", "view_copy", 'view_copy(Tensor self, int[] size) -> Tensor', "", "", "kernel"),

@@ -90,7 +90,7 @@ class AngleBackward0(Node):
 
 
 class ConjBackward0(Node):
-    """_conj(Tensor self) -> Tensor"""
+    """_conj(Tensor(a) self) -> Tensor(a)"""
 
     __slots__ = ()
 
@@ -106,6 +106,28 @@ class ConjBackward0(Node):
                 grad_of_self = wrap(grad_)
             else:
                 grad_of_self = grad.conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class NegViewBackward0(Node):
+    """_neg_view(Tensor(a) self) -> Tensor(a)"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad.neg()
+        if edges[0] is not NO_EDGE:
+            if flat is not None:
+                grad_of_self = wrap(xp.negative(grad_))
+            else:
+                grad_of_self = grad.neg()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -174,6 +196,50 @@ class ViewAsComplexBackward0(Node):
         # self: view_as_real(grad.contiguous())
         if edges[0] is not NO_EDGE:
             grad_of_self = ops.view_as_real(grad.contiguous())
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class ConjBackward0_copy(Node):
+    """_conj_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad.conj()
+        if edges[0] is not NO_EDGE:
+            if flat is not None:
+                grad_of_self = wrap(grad_)
+            else:
+                grad_of_self = grad.conj()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class NegViewBackward0_copy(Node):
+    """_neg_view_copy(Tensor self) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad.neg()
+        if edges[0] is not NO_EDGE:
+            if flat is not None:
+                grad_of_self = wrap(xp.negative(grad_))
+            else:
+                grad_of_self = grad.neg()
         else:
             grad_of_self = None
         return (grad_of_self,)

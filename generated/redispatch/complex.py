@@ -21,8 +21,11 @@ from gradloom.generated.functions.complex import (
     AngleBackward0,
     ComplexBackward0,
     ConjBackward0,
+    ConjBackward0_copy,
     ConjPhysicalBackward0,
     ConjPhysicalBackward1,
+    NegViewBackward0,
+    NegViewBackward0_copy,
     PolarBackward0,
     ViewAsComplexBackward0,
     ViewAsComplexBackward0_copy,
@@ -157,12 +160,43 @@ def _conj(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ConjBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags, replay=lambda t: ops._conj(t))
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.conj()
+                result_tangent = self_t.conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    return result
+
+
+def _conj_copy(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
     if flags == GRAD_OFF:
         return result
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
-            fn = new(ConjBackward0)
+            fn = new(ConjBackward0_copy)
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
@@ -177,6 +211,70 @@ def _conj(call, input):
             try:
                 # result: self_t.conj()
                 result_tangent = self_t.conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _neg_view(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NegViewBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags, replay=lambda t: ops._neg_view(t))
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: _neg_view(self_t)
+                result_tangent = ops._neg_view(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    return result
+
+
+def _neg_view_copy(call, input):
+    flags = state.flags
+    self_ = input._array
+    result = call(input)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NegViewBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: _neg_view(self_t)
+                result_tangent = ops._neg_view(self_t)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

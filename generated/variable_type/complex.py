@@ -34,8 +34,11 @@ from gradloom.generated.functions.complex import (
     AngleBackward0,
     ComplexBackward0,
     ConjBackward0,
+    ConjBackward0_copy,
     ConjPhysicalBackward0,
     ConjPhysicalBackward1,
+    NegViewBackward0,
+    NegViewBackward0_copy,
     PolarBackward0,
     ViewAsComplexBackward0,
     ViewAsComplexBackward0_copy,
@@ -284,7 +287,7 @@ _CONJ = GuardedOverload("conj", ((
 
 
 def _conj(input):
-    """_conj(Tensor self) -> Tensor
+    """_conj(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = g*
     dz = dx*
@@ -301,10 +304,66 @@ def _conj(input):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(_conj, (input,))
+    result_ = kernels_complex.conj(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(ConjBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags, replay=lambda t: ops._conj(t))
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.conj()
+                result_tangent = self_t.conj()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    return result
+
+
+__CONJ = GuardedOverload("_conj", ((
+    '_conj(Tensor self)',
+    _conj,
+),))
+
+
+def _conj_copy(input, *, out=None):
+    """_conj_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = g*
+    dz = dx*
+    where x = self, z = result, g = ∂L/∂z
+
+    ConjBackward0_copy, from the entry _conj of derivatives.yaml.
+    """
     try:
-        result_ = kernels_complex.conj_physical(self_)
-    except REFUSALS as error:
-        raise refusal(error, '_conj', self_) from None
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __CONJ_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_conj_copy, (input,), out)
+    if out is not None:
+        return write_out(_conj_copy, (input,), out)
+    result_ = kernels_complex.conj(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
     result = new(Tensor)
@@ -316,7 +375,7 @@ def _conj(input):
     if not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
-            fn = new(ConjBackward0)
+            fn = new(ConjBackward0_copy)
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
@@ -339,9 +398,127 @@ def _conj(input):
     return result
 
 
-__CONJ = GuardedOverload("_conj", ((
-    '_conj(Tensor self)',
-    _conj,
+__CONJ_COPY = GuardedOverload("_conj_copy", ((
+    '_conj_copy(Tensor self, *, Tensor? out=None)',
+    _conj_copy,
+),))
+
+
+def _neg_view(input):
+    """_neg_view(Tensor(a) self) -> Tensor(a)
+
+    ∂L/∂x = −g
+    dz = _neg_view(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    NegViewBackward0, from the entry _neg_view of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __NEG_VIEW(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_neg_view, (input,))
+    result_ = kernels_complex.neg_view(self_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    edge = NO_EDGE
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NegViewBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            edge = (fn, 0)
+    make_view(result, input, edge, flags, replay=lambda t: ops._neg_view(t))
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: _neg_view(self_t)
+                result_tangent = ops._neg_view(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    return result
+
+
+__NEG_VIEW = GuardedOverload("_neg_view", ((
+    '_neg_view(Tensor self)',
+    _neg_view,
+),))
+
+
+def _neg_view_copy(input, *, out=None):
+    """_neg_view_copy(Tensor self) -> Tensor
+
+    ∂L/∂x = −g
+    dz = _neg_view(dx)
+    where x = self, z = result, g = ∂L/∂z
+
+    NegViewBackward0_copy, from the entry _neg_view of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __NEG_VIEW_COPY(input, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_neg_view_copy, (input,), out)
+    if out is not None:
+        return write_out(_neg_view_copy, (input,), out)
+    result_ = kernels_complex.neg_view(self_).copy()
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(NegViewBackward0_copy)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: _neg_view(self_t)
+                result_tangent = ops._neg_view(self_t)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__NEG_VIEW_COPY = GuardedOverload("_neg_view_copy", ((
+    '_neg_view_copy(Tensor self, *, Tensor? out=None)',
+    _neg_view_copy,
 ),))
 
 
@@ -496,7 +673,7 @@ _CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
 def resolve_conj(input):
     """resolve_conj(Tensor(a) self) -> Tensor(a)
 
-    Made of other operators by composite.complex.itself, and differentiable through them.
+    Made of other operators by composite.complex.resolve_conj, and differentiable through them.
     """
     try:
         self_ = input._operand
@@ -506,20 +683,20 @@ def resolve_conj(input):
         return _RESOLVE_CONJ(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(resolve_conj, (input,), None, composite_complex.itself)
-    return composite_complex.itself(input)
+        return intercept(resolve_conj, (input,), None, composite_complex.resolve_conj)
+    return composite_complex.resolve_conj(input)
 
 
 _RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
     'resolve_conj(Tensor self)',
     resolve_conj,
-),), composite_complex.itself)
+),), composite_complex.resolve_conj)
 
 
 def resolve_neg(input):
     """resolve_neg(Tensor(a) self) -> Tensor(a)
 
-    Made of other operators by composite.complex.itself, and differentiable through them.
+    Made of other operators by composite.complex.resolve_neg, and differentiable through them.
     """
     try:
         self_ = input._operand
@@ -529,14 +706,14 @@ def resolve_neg(input):
         return _RESOLVE_NEG(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(resolve_neg, (input,), None, composite_complex.itself)
-    return composite_complex.itself(input)
+        return intercept(resolve_neg, (input,), None, composite_complex.resolve_neg)
+    return composite_complex.resolve_neg(input)
 
 
 _RESOLVE_NEG = GuardedOverload("resolve_neg", ((
     'resolve_neg(Tensor self)',
     resolve_neg,
-),), composite_complex.itself)
+),), composite_complex.resolve_neg)
 
 
 def real(input):

@@ -65,7 +65,7 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 def _in_place_copy(self):
     """A copy of the memory up to the last element, in which the result is where `self` is: at its offset, with its
     strides. Where elements share memory, a dense copy."""
-    if self.base is None or not self.size:
+    if self.base is None or not self.size or type(self) is not np.ndarray:
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
         return clone(self)
