@@ -121,3 +121,72 @@ def test_constants_in_derivatives_keep_their_digits(torch, name, half):
     g = samples(torch, half, seed=1)
     found, = torch.autograd.grad(getattr(x, name)(), x, g)
     assert torch.equal(found, FORMULAS[name](torch, x.detach(), g))
+
+
+def steps_of_mse(torch, x, y):
+    return (x - y) * (x - y)
+
+
+def steps_of_bce(torch, x, y):
+    return (y - 1) * torch.log1p(-x) - y * torch.log(x)
+
+
+def steps_of_bce_with_logits(torch, x, y):
+    return (1 - y) * x - torch.nn.functional.logsigmoid(x.float()).to(x.dtype)
+
+
+def steps_of_soft_margin(torch, x, y):
+    return torch.log1p(torch.exp(-(x * y)))
+
+
+STEPS = {
+    "mse_loss": steps_of_mse,
+    "binary_cross_entropy": steps_of_bce,
+    "binary_cross_entropy_with_logits": steps_of_bce_with_logits,
+    "soft_margin_loss": steps_of_soft_margin,
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("name", STEPS)
+def test_these_losses_round_each_step_and_average_in_float32(torch, name, half):
+    x, y = samples(torch, half, 0.02, 0.98), samples(torch, half, 0.02, 0.98, seed=1)
+    loss = getattr(torch.nn.functional, name)
+    expected = STEPS[name](torch, x, y)
+    assert torch.equal(loss(x, y, reduction="none"), expected)
+    assert same(torch, loss(x, y, reduction="sum"), expected.float().sum())
+    assert same(torch, loss(x, y), expected.float().mean())
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("bound", [0.3, 1.0, 2.5])
+def test_smooth_l1_rounds_each_step_in_float16_and_huber_in_bfloat16(torch, bound, half):
+    x, y = samples(torch, half, -3, 3), samples(torch, half, -3, 3, seed=1)
+    limit = number(torch, bound, x).to(x.dtype)
+    d = (x - y).abs()
+    functions = torch.nn.functional
+    smooth = functions.smooth_l1_loss(x, y, reduction="none", beta=bound)
+    huber = functions.huber_loss(x, y, reduction="none", delta=bound)
+    if half == "float16":
+        assert torch.equal(smooth, torch.where(d < limit, d * 0.5 * d / limit, d - limit * 0.5))
+        assert same(torch, huber, functions.huber_loss(x.float(), y.float(), reduction="none", delta=bound))
+    else:
+        assert torch.equal(huber, torch.where(d < limit, d * 0.5 * d, limit * (d - limit * 0.5)))
+        assert same(torch, smooth, functions.smooth_l1_loss(x.float(), y.float(), reduction="none", beta=bound))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_gradients_of_losses_round_where_their_kernels_do(torch, half):
+    x, y = samples(torch, half, -3, 3).requires_grad_(), samples(torch, half, -3, 3, seed=1)
+    g = samples(torch, half, seed=2)
+    functions, limit = torch.nn.functional, number(torch, 0.3, x).to(x.dtype)
+    d = (x - y).detach()
+
+    def gradient(loss):
+        return torch.autograd.grad(loss, x, g)[0]
+    assert torch.equal(gradient(functions.mse_loss(x, y, reduction="none")), d * 2 * g)
+    found = gradient(functions.huber_loss(x, y, reduction="none", delta=0.3))
+    assert torch.equal(found, torch.where(d.abs() <= limit, d * g, d.sign() * limit * g))
+    found = gradient(functions.smooth_l1_loss(x, y, reduction="none", beta=0.3))
+    slope = ((x.detach().float() - y.float()) / 0.3).clamp(-1, 1)
+    assert same(torch, found, slope * g.float())

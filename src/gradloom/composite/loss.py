@@ -36,16 +36,21 @@ def kl_div(self, target, reduction=1, log_target=False):
             raise RuntimeError("kl_div: Complex inputs not supported.")
         if not given.is_floating_point():
             raise RuntimeError("kl_div: Integral inputs not supported.")
-    losses = target.exp() * (target - self) if log_target else target.xlogy(target) - target * self
+    if log_target:
+        return reduced(target.exp() * (target - self), reduction)
+    product = target * self  # made first, so that its gradient arrives last
+    losses = target.xlogy(target) - product
     return reduced(losses, reduction)
 
 
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi *
     t) / 2 where t > 1. Reduced."""
-    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    product = target * (input if log_input else (input + eps).log())  # before what it is subtracted from
+    losses = (input.exp() if log_input else input) - product
     if full:
-        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        half_log = 0.5 * (2 * math.pi * target).log()
+        stirling = target * target.log() - target + half_log
         losses = losses + stirling.masked_fill(target <= 1, 0)
     return reduced(losses, reduction)
 

@@ -46,7 +46,7 @@ def _weighted(grad, self, target, weight, reduction):
 
 def bce_target_backward(grad, self, target, weight, reduction):
     """The derivative for the target: log(1 - x) - log(x), with logarithms not below -100."""
-    slope = ops.clamp(ops.log1p(-self), -100) - ops.clamp(ops.log(self), -100)
+    slope = ops.clamp(ops.log(1.0 - self), -100) - ops.clamp(ops.log(self), -100)
     return _weighted(grad * slope, self, target, weight, reduction)
 
 

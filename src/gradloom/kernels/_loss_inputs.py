@@ -1,18 +1,28 @@
-"""What losses have in common: the type that they are computed in, and their reduction."""
+"""What losses have in common: the type that they are computed in, and their reduction.
+
+Note [Losses in half precision]
+PyTorch computes some losses of float16 or bfloat16 in float32 and rounds once, others step by step, each step rounded.
+So do these kernels; `loss_inputs` is told which of the two types to widen. A mean or a sum is taken of losses that are
+rounded, in float32.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..dtype import TYPE_OF, promote_types
-from ._precision import widen
+from ._precision import is_half, widen
 from ._refuse import not_implemented
 
 NONE, MEAN, SUM = range(3)
 
 
-def loss_inputs(self, target, name) -> tuple:
+def loss_inputs(self, target, name, widens="eE") -> tuple:
     """The common dtype of a loss's inputs, and the inputs in the type to compute in.
+
+    Args:
+        widens: which half types are computed in float32: 'e' for float16, 'E' for bfloat16. The others are
+            rounded in each step.
 
     Raises:
         NotImplementedError: if that dtype is not a real floating one.
@@ -26,7 +36,9 @@ def loss_inputs(self, target, name) -> tuple:
         self, target = self.astype(dtype, copy=False), target.astype(dtype, copy=False)
     if dtype.kind not in "fV":
         raise not_implemented(name, np.empty(0, dtype))
-    return dtype, widen(self), widen(target)
+    if dtype.itemsize == 2 and dtype.char in widens:
+        return dtype, widen(self), widen(target)
+    return dtype, self, target
 
 
 def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
@@ -63,5 +75,7 @@ def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
     """Losses of all elements, their mean or their sum, in a dtype."""
     if reduction == NONE:
         return narrow(losses, dtype)
+    if is_half(dtype):
+        losses = widen(narrow(losses, dtype))
     total = losses.sum()
     return narrow(total if reduction == SUM else mean_of(total, losses.size), dtype)

@@ -18,16 +18,16 @@ from ._margin import (  # noqa: F401
     multilabel_margin_loss_forward,
 )
 from ._nll import nll_loss2d_backward, nll_loss2d_forward, nll_loss_backward, nll_loss_forward  # noqa: F401
-from ._precision import widen
+from ._precision import is_half, widen
 from ._refuse import not_implemented, refuse
 
 
 def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.ndarray:
     """(self - target) ** 2, reduced; shapes broadcast."""
-    dtype, x, y = loss_inputs(self, target, "mse_cpu")
+    dtype, x, y = loss_inputs(self, target, "mse_cpu", "")
     d = np.asarray(np.subtract(x, y))
-    if reduction == NONE:
-        return narrow(np.multiply(d, d), dtype)
+    if reduction == NONE or is_half(dtype):
+        return reduce(np.multiply(d, d), reduction, dtype)
     flat = d.reshape(-1)
     total = np.dot(flat, flat)
     return narrow(total if reduction == SUM else mean_of(total, d.size), dtype)
@@ -37,7 +37,7 @@ def mse_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
 ) -> np.ndarray:
     """2 * (self - target) * grad_output, divided by the number of elements if the loss was their mean."""
-    dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out")
+    dtype, x, y = loss_inputs(self, target, "mse_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
     return _chain(grad_output, d, reduction, dtype, 2.0)
 
@@ -48,7 +48,7 @@ def _chain(grad_output, slope, reduction, dtype, factor=1.0) -> np.ndarray:
         factor /= slope.size
     if factor != 1.0:
         slope *= slope.dtype.type(factor)
-    grad = widen(grad_output)
+    grad = grad_output if is_half(slope.dtype) else widen(grad_output)
     if grad.dtype is slope.dtype and grad.shape in ((), slope.shape):
         slope *= grad
         return narrow(slope, dtype)
@@ -65,9 +65,12 @@ def smooth_l1_loss(
     """
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu")
+    dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu", "E")
     if beta == 0:
         return reduce(np.abs(x - y), reduction, dtype)
+    if is_half(x.dtype):
+        d, half, beta = np.abs(x - y), x.dtype.type(0.5), x.dtype.type(beta)
+        return reduce(np.where(d < beta, half * d * d / beta, d - half * beta), reduction, dtype)
     losses = _huber(x, y, beta)
     losses /= losses.dtype.type(beta)
     return reduce(losses, reduction, dtype)
@@ -106,7 +109,7 @@ def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delt
     """
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    _, x, y = loss_inputs(self, target, "huber_cpu")
+    _, x, y = loss_inputs(self, target, "huber_cpu", "e")
     return reduce(_huber(x, y, delta), reduction, self.dtype)
 
 
@@ -114,9 +117,13 @@ def huber_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, delta: float
 ) -> np.ndarray:
     """grad_output * clip(self - target, -delta, delta), over the number of elements for a mean."""
-    dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out")
+    dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
-    np.clip(d, d.dtype.type(-delta), d.dtype.type(delta), out=d)
+    delta = d.dtype.type(delta)
+    if is_half(dtype):  # beyond delta it is the factor of a mean that is rounded first
+        factor = d.dtype.type(1 / d.size if reduction == MEAN and d.size else 1)
+        return np.asarray(np.where(np.abs(d) <= delta, factor * d, np.sign(d) * (factor * delta)) * grad_output)
+    np.clip(d, -delta, delta, out=d)
     return _chain(grad_output, d, reduction, dtype)
 
 
@@ -138,7 +145,7 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
             "result type Float can't be cast to the desired output type "
             f"{scalar_type_name(TYPE_OF[self.dtype])}"
         )
-    losses = np.asarray(np.multiply(widen(self), widen(target)))
+    losses = np.asarray(np.multiply(self, target))
     np.negative(losses, out=losses)
     with np.errstate(all="ignore"):
         np.exp(losses, out=losses)
@@ -150,11 +157,16 @@ def soft_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
 ) -> np.ndarray:
     """-target * grad_output / (1 + exp(target * self)), over the number of elements for a mean."""
-    slope = np.asarray(np.multiply(widen(self), widen(target)))
+    slope = np.asarray(np.multiply(self, target))
     with np.errstate(all="ignore"):
+        if is_half(slope.dtype):
+            z = np.exp(-slope)
+            factor = np.float32(-1 / slope.size if reduction == MEAN and slope.size else -1)
+            slope = (widen(target) * factor).astype(z.dtype) * z / (z + z.dtype.type(1))
+            return np.asarray(slope * grad_output)
         np.exp(slope, out=slope)
         slope += 1
-        np.divide(widen(target), slope, out=slope)
+        np.divide(target, slope, out=slope)
     return _chain(grad_output, slope, reduction, self.dtype, -1.0)
 
 
@@ -169,15 +181,15 @@ def binary_cross_entropy(
     _check_same_type(self, target)
     if self.dtype.kind not in "fV":
         raise not_implemented("binary_cross_entropy", self)
-    x, t = widen(self), widen(target)
-    for name, values in (("input", x), ("target", t)):
+    for name, values in (("input", widen(self)), ("target", widen(target))):
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+    one, lowest = self.dtype.type(1), self.dtype.type(-100)
     with np.errstate(all="ignore"):
-        losses = np.maximum(np.log1p(-x), -100) * (t - 1)
-        losses -= t * np.maximum(np.log(x), -100)
+        losses = np.maximum(np.log1p(-self), lowest) * (target - one)
+        losses -= target * np.maximum(np.log(self), lowest)
     if weight is not None:
-        losses = losses * widen(weight)
+        losses = losses * weight
     return reduce(losses, reduction, self.dtype)
 
 
@@ -196,11 +208,17 @@ def binary_cross_entropy_backward(
 ) -> np.ndarray:
     """grad_output * weight * (x - t) / (x * (1 - x)), over the number of elements for a mean."""
     refuse("binary_cross_entropy_backward", self, "c")
-    x, t = widen(self), widen(target)
-    slope = np.asarray(np.subtract(x, t))
-    slope /= np.maximum((1 - x) * x, x.dtype.type(1e-12))
+    kind = self.dtype.type
+    slope = np.asarray(np.subtract(self, target))
+    variance = np.maximum((kind(1) - self) * self, kind(1e-12))
+    if is_half(self.dtype):  # the order in which steps are rounded
+        with np.errstate(all="ignore"):
+            slope = grad_output * slope / variance
+        grad_output = np.ones((), self.dtype)
+    else:
+        slope /= variance
     if weight is not None:
-        slope *= widen(weight)
+        slope *= weight
     return _chain(grad_output, slope, reduction, self.dtype)
 
 
@@ -208,13 +226,15 @@ def binary_cross_entropy_with_logits(
     self: np.ndarray, target: np.ndarray, weight=None, pos_weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
-    dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu")
+    dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu", "")
+    one, wide = x.dtype.type(1), widen(x)
     with np.errstate(all="ignore"):
-        losses = np.asarray(np.log1p(np.exp(-np.abs(x))))
-        losses -= np.minimum(x, x.dtype.type(0))
+        losses = np.asarray(np.log1p(np.exp(-np.abs(wide))))
+        losses -= np.minimum(wide, wide.dtype.type(0))
+    losses = narrow(losses, x.dtype)
     if pos_weight is not None:
-        losses = losses * (1 + (widen(pos_weight) - 1) * t)
-    losses = losses + (1 - t) * x
+        losses = losses * ((pos_weight - one) * t + one)
+    losses = losses + (one - t) * x
     if weight is not None:
-        losses = losses * widen(weight)
+        losses = losses * weight
     return reduce(np.asarray(losses), reduction, np.asarray(losses).dtype if dtype.itemsize > 2 else dtype)
