@@ -364,18 +364,18 @@ class MaxBackward1(Node):
 class MeanBackward0(Node):
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
 
-    __slots__ = ('saved_self_sym_numel', 'saved_self_sym_sizes')
-    _saved_fields = ('self_sym_numel', 'self_sym_sizes')
+    __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_numel')
+    _saved_fields = ('self_sym_sizes', 'self_sym_numel')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: (grad / self.sym_numel()).expand(self.sym_sizes())
+        # self: grad.expand(self.sym_sizes()) / self.sym_numel()
         if edges[0] is not NO_EDGE:
-            self_sym_numel = fn.saved_self_sym_numel
             self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = (grad / self_sym_numel).expand(self_sym_sizes)
+            self_sym_numel = fn.saved_self_sym_numel
+            grad_of_self = grad.expand(self_sym_sizes) / self_sym_numel
         else:
             grad_of_self = None
         return (grad_of_self,)

@@ -151,8 +151,8 @@ def mean(call, input, dtype):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_numel = input.numel()
             fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_numel = input.numel()
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

@@ -204,7 +204,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
 def mean(input, dtype, *, out=None):
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
 
-    ∂L/∂x = expand(g / n(x), shape(x))
+    ∂L/∂x = expand(g, shape(x)) / n(x)
     dz = mean(dx)
     where x = self, z = result, g = ∂L/∂z
 
@@ -235,8 +235,8 @@ def mean(input, dtype, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_numel = input.numel()
             fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_numel = input.numel()
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

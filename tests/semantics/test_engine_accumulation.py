@@ -114,6 +114,21 @@ def test_grad_takes_the_layout_of_its_leaf(torch):
     assert c.grad.tolist() == [[2.0] * 3] * 2
 
 
+def test_a_gradient_that_does_not_fit_grad_is_refused_in_pytorchs_words(torch):
+    a = leaf(torch, 1.0, 2.0)
+    (a * 2).sum().backward()
+    a.data = torch.ones(3)
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(2\) must match the size of tensor b \(3\)"):
+        (a * 2).sum().backward()
+
+
+@pytest.mark.parametrize(("dims", "each"), [((), 1.0), ((0,), 3.0)])
+def test_the_gradient_of_a_mean_may_be_written_to(torch, dims, each):
+    a = torch.ones(2, 3, requires_grad=True)
+    grad, = torch.autograd.grad(a.mean(*dims).sum(), a)
+    assert grad.mul_(6).tolist() == [[each] * 3] * 2
+
+
 def test_every_use_of_a_leaf_adds_to_its_gradient(torch):
     a = leaf(torch, 2.0)
     (a + a).sum().backward()

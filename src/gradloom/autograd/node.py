@@ -140,8 +140,8 @@ class Node:
     @property
     def _input_metadata(self):
         found = self.input_metadata
-        return tuple([None if found[i] is None else InputMetadata(found[i], found[i + 1])
-                      for i in range(0, len(found), 2)])
+        return tuple([InputMetadata((), np.dtype(np.float32)) if found[i] is None  # an undefined output
+                      else InputMetadata(found[i], found[i + 1]) for i in range(0, len(found), 2)])
 
     def ensure_hooks(self) -> NodeHooks:
         if self.hooks is None:
@@ -312,8 +312,12 @@ class AccumulateGrad(Node):
                     _operators.add_(held, grad)
                 elif (held._array.flags.c_contiguous and self.input_metadata[1] is not None
                       and held._array.__class__ is np.ndarray):
-                    np.add(held._array, grad._array, out=held._array)
-                    bump_version(held)
+                    try:
+                        np.add(held._array, grad._array, out=held._array)
+                    except ValueError:  # `data` has another shape since
+                        _operators.add_(held, grad)
+                    else:
+                        bump_version(held)
                 else:
                     _operators.add_(held, grad)  # which refuses memory that overlaps itself
         hooks = variable._post_accumulate_grad_hooks

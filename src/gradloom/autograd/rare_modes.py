@@ -116,6 +116,31 @@ def _exit_inference_mode(mode: inference_mode) -> None:
     mode.__exit__(None, None, None)
 
 
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Kept for programs written for GPUs: there are no streams whose gradients could meet.
+
+    Args:
+        enabled: a bool.
+
+    Raises:
+        RuntimeError: if it is none.
+    """
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"enabled must be a bool, but got {type(enabled).__name__}")
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Kept for programs written for GPUs: there are no streams that could be captured.
+
+    Args:
+        enabled: a bool.
+
+    Raises:
+        RuntimeError: if it is none.
+    """
+    set_warn_on_accumulate_grad_stream_mismatch(enabled)
+
+
 def is_view_replay_enabled() -> bool:
     """What _force_original_view_tracking was told."""
     return state.view_replay

@@ -24,9 +24,8 @@ def sum_backward(grad, sizes, dim, keepdim):
 
 
 def mean_backward(grad, sizes, dim, numel, keepdim):
-    """The gradient of a mean: that of the sum, divided by the number of elements before it is expanded."""
-    n = numel if dim is None or dim == () else count(sizes, dim)
-    return sum_backward(grad / n if n else grad * inf, sizes, dim, keepdim)
+    """The gradient of a mean: that of the sum, divided by the number of elements; memory of its own for each."""
+    return sum_backward(grad, sizes, dim, keepdim) / (numel if dim is None or dim == () else count(sizes, dim))
 
 
 def nansum_backward(grad, self, dim, keepdim):

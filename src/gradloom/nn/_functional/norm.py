@@ -168,5 +168,6 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | IntList = 1, eps: float 
     Args:
         out: a Tensor that the result is written to.
     """
-    norm = ops.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return input / norm if out is None else ops.div(input, norm, out=out)
+    from ...reductions import norm
+    divisor = norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / divisor if out is None else ops.div(input, divisor, out=out)
