@@ -47,6 +47,7 @@ class NativeFunction:
     type_promotion  how dtypes combine, None where it is not said
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
+    number_overload the overload that it is with a number for its second argument, None where PyTorch has none
     domain          what tests are told about valid inputs, as the file has it
     batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
@@ -69,6 +70,7 @@ class NativeFunction:
     promotes: tuple[str, ...]
     accepts_number: tuple[str, ...]
     domain: Node | None
+    number_overload: str | None = None
     on_real: str | None = None
     half_numbers: str | None = None
     autocast: str | None = None
@@ -240,6 +242,7 @@ class _Loader:
             type_promotion=word_of(entry, "type_promotion"),
             promotes=self.tensors(entry, schema, "promotes"),
             accepts_number=self.tensors(entry, schema, "accepts_number"),
+            number_overload=self.number_overload(entry, schema),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
             half_numbers=word_of(entry, "half_numbers"),
@@ -277,6 +280,16 @@ class _Loader:
                 raise word.error(f"`{schema.name}` has no tensor argument `{word.value}`", hint)
         return tuple(w.value for w in words)
 
+    def number_overload(self, entry: Entry, schema: FunctionSchema) -> str | None:
+        """The name of a further overload: the same operator, with a number for the second argument."""
+        name = word_of(entry, "number_overload")
+        second = [a.name for a in schema.inputs[1:2]]
+        if name is None or second and second[0] in self.tensors(entry, schema, "accepts_number"):
+            return name
+        hint = f"add `accepts_number: {second[0]}`, or remove it" if second else "remove it"
+        message = f"the second argument of `{schema.name}` may be no number, so that `number_overload` has no meaning"
+        raise entry.keys["number_overload"].error(message, hint)
+
     def autocast(self, entry: Entry, schema: FunctionSchema) -> str | None:
         """What autocast does to the arguments: a rule for operators that take tensors and return new ones."""
         rule = word_of(entry, "autocast")
@@ -307,6 +320,9 @@ def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
     for function in functions:
         names = [(function.name, function.text.word(0, len(function.name)))]
         names += [(v.name, v.text) for v in function.derived]
+        overload = function.entry.get("number_overload")
+        if isinstance(overload, Text):
+            names.append((f"{function.schema.name.name}.{overload.value}", overload))
         for name, text in names:
             if name in first:
                 taken = f"line {first[name].line} has it already; remove one, or change its overload name"

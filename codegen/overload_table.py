@@ -41,30 +41,22 @@ def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
     out: dict[str, list[Row]] = {}
     for w in wrappers:
         name = w.schema.name.name
-        functional.setdefault(name, []).append(_row(w, w.schema))
-        if compares(w):
-            functional[name].append(_row(w, with_number(w.schema)))
+        functional.setdefault(name, []).extend(_row(w, schema) for schema in _with_numbers(w, w.schema))
         kind = "copy_out" if w.kind == "copy" else "out"
         for variant in w.native.derived if w.has_out else ():
             if variant.kind == kind:
-                out.setdefault(name, []).append(_row(w, variant.schema))
-                if compares(w):
-                    out[name].append(_row(w, with_number(w.schema).as_out()))
+                schemas = _with_numbers(w, w.schema)[1:]
+                out.setdefault(name, []).extend(_row(w, s) for s in (variant.schema, *(s.as_out() for s in schemas)))
     return [(name, rows + out.get(name, [])) for name, rows in sorted(functional.items())]
 
 
-def compares(w: Wrapper) -> bool:
-    """Whether PyTorch has an overload for comparing with a number, where one here takes both."""
-    second = w.schema.arguments[1:2]
-    return w.native.type_promotion == "always_bool" and w.schema.name.overload == "Tensor" and any(
-        p.number and p.argument in second for p in w.parameters)
-
-
-def with_number(schema: FunctionSchema) -> FunctionSchema:
-    """The schema with a number for its second argument."""
+def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
+    """The schema, and the one with a number for the second argument where that is an overload of its own."""
+    if w.native.number_overload is None:
+        return (schema,)
     first, second, *others = schema.arguments
-    return FunctionSchema(replace(schema.name, overload="Scalar"), (first, replace(second, type=SCALAR), *others),
-                          schema.returns)
+    name = replace(schema.name, overload=w.native.number_overload)
+    return schema, FunctionSchema(name, (first, replace(second, type=SCALAR), *others), schema.returns)
 
 
 def _row(w: Wrapper, schema: FunctionSchema) -> Row:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .wrappers import Wrapper
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,13 @@ class PublicName:
         return self.name.removeprefix(f"{module}_") if module in ("linalg", "fft", "special") else self.name
 
 
+def chosen_from(overloads: Sequence[T], variants: Callable[[T], Collection[str]]) -> Sequence[T]:
+    """Those overloads of one name that a call by it chooses from: not the internal ones, unless all are internal."""
+    return [o for o in overloads if "internal" not in variants(o)] or overloads
+
+
 def public_names(wrappers: Iterable[Wrapper]) -> list[PublicName]:
     names: dict[str, list[Wrapper]] = {}
     for w in wrappers:
         names.setdefault(w.python_name, []).append(w)
-    return [PublicName(name, tuple(group)) for name, group in sorted(names.items())]
+    return [PublicName(name, tuple(chosen_from(group, lambda w: w.variants))) for name, group in sorted(names.items())]

@@ -23,7 +23,7 @@ from .errors import SpecError, raise_all
 from .node_classes import NodeClass
 from .notation import Notation
 from .overload_table import overload_table
-from .public_names import PublicName, public_names
+from .public_names import PublicName, chosen_from, public_names
 from .reserved import check_kernel_schema
 from .specification import Specification, base
 from .stubs import package_stubs, render_stubs
@@ -138,11 +138,12 @@ def render(derivatives: Derivatives, package: Path | None = None, target: Target
 def make_all(joined: Sequence[DifferentiableFunction], notation: Notation | None,
              target: Target | None = None) -> list[Wrapper]:
     """The wrappers of all operators, in the order of the file."""
-    counts: dict[str, int] = {}
+    groups: dict[str, list[DifferentiableFunction]] = {}
     for f in joined:
-        key = f.schema.name.name
-        counts[key] = counts.get(key, 0) + 1
-    wrappers = [make_wrappers(f, counts[f.schema.name.name] == 1, set(counts),
+        groups.setdefault(f.schema.name.name, []).append(f)
+    single = {id(group[0]) for group in (chosen_from(fs, lambda f: f.function.variants) for fs in groups.values())
+              if len(group) == 1}
+    wrappers = [make_wrappers(f, id(f) in single, set(groups),
                               docstring(f, notation) if notation is not None else "", target) for f in joined]
     _check(wrappers)
     return wrappers

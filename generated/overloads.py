@@ -163,10 +163,13 @@ OVERLOADS = {
     ),
     "add": (
         ("Tensor", "add_Tensor", 'add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor', "pointwise", "self other", "kernel"),
+        ("Scalar", "add_Scalar", 'add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor', "pointwise", "", "kernel"),
         ("out", "add_Tensor", 'add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
+        ("Scalar_out", "add_Scalar", 'add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "add_": (
         ("Tensor", "add__Tensor", 'add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)', "inplace pointwise", "self other", "kernel"),
+        ("Scalar", "add__Scalar", 'add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "addbmm": (
         ("default", "addbmm", 'addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor', "", "", "kernel"),
@@ -454,21 +457,27 @@ OVERLOADS = {
     ),
     "bitwise_and": (
         ("Tensor", "bitwise_and_Tensor", 'bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_and_Tensor", 'bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar_Tensor", "bitwise_and_Scalar_Tensor", 'bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor_out", "bitwise_and_Tensor", 'bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "bitwise_and_Tensor", 'bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
         ("Scalar_Tensor_out", "bitwise_and_Scalar_Tensor", 'bitwise_and.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "bitwise_and_": (
         ("Tensor", "bitwise_and__Tensor", 'bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_and__Tensor", 'bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "bitwise_left_shift": (
         ("Tensor", "bitwise_left_shift_Tensor", 'bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Tensor_Scalar", "bitwise_left_shift_Tensor", 'bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar_Tensor", "bitwise_left_shift_Scalar_Tensor", 'bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor_out", "bitwise_left_shift_Tensor", 'bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Tensor_Scalar_out", "bitwise_left_shift_Tensor", 'bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
         ("Scalar_Tensor_out", "bitwise_left_shift_Scalar_Tensor", 'bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "bitwise_left_shift_": (
         ("Tensor", "bitwise_left_shift__Tensor", 'bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Tensor_Scalar", "bitwise_left_shift__Tensor", 'bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "bitwise_not": (
         ("default", "bitwise_not", 'bitwise_not(Tensor self) -> Tensor', "pointwise", "", "kernel"),
@@ -479,30 +488,39 @@ OVERLOADS = {
     ),
     "bitwise_or": (
         ("Tensor", "bitwise_or_Tensor", 'bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_or_Tensor", 'bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar_Tensor", "bitwise_or_Scalar_Tensor", 'bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor_out", "bitwise_or_Tensor", 'bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "bitwise_or_Tensor", 'bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
         ("Scalar_Tensor_out", "bitwise_or_Scalar_Tensor", 'bitwise_or.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "bitwise_or_": (
         ("Tensor", "bitwise_or__Tensor", 'bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_or__Tensor", 'bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "bitwise_right_shift": (
         ("Tensor", "bitwise_right_shift_Tensor", 'bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Tensor_Scalar", "bitwise_right_shift_Tensor", 'bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar_Tensor", "bitwise_right_shift_Scalar_Tensor", 'bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor_out", "bitwise_right_shift_Tensor", 'bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Tensor_Scalar_out", "bitwise_right_shift_Tensor", 'bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
         ("Scalar_Tensor_out", "bitwise_right_shift_Scalar_Tensor", 'bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "bitwise_right_shift_": (
         ("Tensor", "bitwise_right_shift__Tensor", 'bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Tensor_Scalar", "bitwise_right_shift__Tensor", 'bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "bitwise_xor": (
         ("Tensor", "bitwise_xor_Tensor", 'bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_xor_Tensor", 'bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar_Tensor", "bitwise_xor_Scalar_Tensor", 'bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor_out", "bitwise_xor_Tensor", 'bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
+        ("Scalar_out", "bitwise_xor_Tensor", 'bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "other", "kernel"),
         ("Scalar_Tensor_out", "bitwise_xor_Scalar_Tensor", 'bitwise_xor.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "bitwise_xor_": (
         ("Tensor", "bitwise_xor__Tensor", 'bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "bitwise_xor__Tensor", 'bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "blackman_window": (
         ("default", "blackman_window", 'blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor', "", "", "kernel"),
@@ -834,13 +852,17 @@ OVERLOADS = {
     ),
     "divide": (
         ("Tensor", "divide_Tensor", 'divide.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "divide_Scalar", 'divide.Scalar(Tensor self, Scalar other) -> Tensor', "", "", "composite"),
         ("Tensor_mode", "divide_Tensor_mode", 'divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor', "", "other", "composite"),
+        ("Scalar_mode", "divide_Scalar_mode", 'divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor', "", "", "composite"),
         ("out", "divide_Tensor", 'divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
         ("Tensor_mode_out", "divide_Tensor_mode", 'divide.Tensor_mode_out(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "divide_": (
         ("Tensor", "divide__Tensor", 'divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "divide__Scalar", 'divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "", "composite"),
         ("Tensor_mode", "divide__Tensor_mode", 'divide_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar_mode", "divide__Scalar_mode", 'divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)', "inplace", "", "composite"),
     ),
     "dot": (
         ("default", "dot", 'dot(Tensor self, Tensor tensor) -> Tensor', "", "", "kernel"),
@@ -1044,10 +1066,13 @@ OVERLOADS = {
     ),
     "floor_divide": (
         ("default", "floor_divide", 'floor_divide(Tensor self, Tensor other) -> Tensor', "pointwise", "self other", "kernel"),
+        ("Scalar", "floor_divide_Scalar", 'floor_divide.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "", "kernel"),
         ("out", "floor_divide", 'floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
+        ("Scalar_out", "floor_divide_Scalar", 'floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "floor_divide_": (
         ("Tensor", "floor_divide__Tensor", 'floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
+        ("Scalar", "floor_divide__Scalar", 'floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "fmax": (
         ("default", "fmax", 'fmax(Tensor self, Tensor other) -> Tensor', "pointwise", "", "kernel"),
@@ -1145,17 +1170,23 @@ OVERLOADS = {
     ),
     "greater": (
         ("Tensor", "greater_Tensor", 'greater.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "greater_Tensor", 'greater.Scalar(Tensor self, Scalar other) -> Tensor', "", "other", "composite"),
         ("Tensor_out", "greater_Tensor", 'greater.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("Scalar_out", "greater_Tensor", 'greater.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "greater_": (
         ("Tensor", "greater__Tensor", 'greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "greater__Tensor", 'greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
     "greater_equal": (
         ("Tensor", "greater_equal_Tensor", 'greater_equal.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "greater_equal_Tensor", 'greater_equal.Scalar(Tensor self, Scalar other) -> Tensor', "", "other", "composite"),
         ("Tensor_out", "greater_equal_Tensor", 'greater_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("Scalar_out", "greater_equal_Tensor", 'greater_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "greater_equal_": (
         ("Tensor", "greater_equal__Tensor", 'greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "greater_equal__Tensor", 'greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
     "group_norm": (
         ("default", "group_norm", 'group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor', "", "", "composite"),
@@ -1466,17 +1497,23 @@ OVERLOADS = {
     ),
     "less": (
         ("Tensor", "less_Tensor", 'less.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "less_Tensor", 'less.Scalar(Tensor self, Scalar other) -> Tensor', "", "other", "composite"),
         ("Tensor_out", "less_Tensor", 'less.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("Scalar_out", "less_Tensor", 'less.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "less_": (
         ("Tensor", "less__Tensor", 'less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "less__Tensor", 'less_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
     "less_equal": (
         ("Tensor", "less_equal_Tensor", 'less_equal.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "less_equal_Tensor", 'less_equal.Scalar(Tensor self, Scalar other) -> Tensor', "", "other", "composite"),
         ("Tensor_out", "less_equal_Tensor", 'less_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("Scalar_out", "less_equal_Tensor", 'less_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "less_equal_": (
         ("Tensor", "less_equal__Tensor", 'less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "less_equal__Tensor", 'less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
     "lgamma": (
         ("default", "lgamma", 'lgamma(Tensor self) -> Tensor', "pointwise", "", "kernel"),
@@ -1790,10 +1827,13 @@ OVERLOADS = {
     ),
     "mul": (
         ("Tensor", "mul_Tensor", 'mul.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "self other", "kernel"),
+        ("Scalar", "mul_Scalar", 'mul.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "", "kernel"),
         ("out", "mul_Tensor", 'mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
+        ("Scalar_out", "mul_Scalar", 'mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "mul_": (
         ("Tensor", "mul__Tensor", 'mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace pointwise", "self other", "kernel"),
+        ("Scalar", "mul__Scalar", 'mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "multi_margin_loss": (
         ("default", "multi_margin_loss", 'multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor', "", "", "kernel"),
@@ -1818,10 +1858,12 @@ OVERLOADS = {
     ),
     "multiply": (
         ("Tensor", "multiply_Tensor", 'multiply.Tensor(Tensor self, Tensor other) -> Tensor', "", "self other", "composite"),
+        ("Scalar", "multiply_Scalar", 'multiply.Scalar(Tensor self, Scalar other) -> Tensor', "", "", "composite"),
         ("out", "multiply_Tensor", 'multiply.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "self other", "composite"),
     ),
     "multiply_": (
         ("Tensor", "multiply__Tensor", 'multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "multiply__Scalar", 'multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "", "composite"),
     ),
     "mv": (
         ("default", "mv", 'mv(Tensor self, Tensor vec) -> Tensor', "", "", "kernel"),
@@ -2000,10 +2042,13 @@ OVERLOADS = {
     ),
     "not_equal": (
         ("Tensor", "not_equal_Tensor", 'not_equal.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Scalar", "not_equal_Tensor", 'not_equal.Scalar(Tensor self, Scalar other) -> Tensor', "", "other", "composite"),
         ("Tensor_out", "not_equal_Tensor", 'not_equal.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("Scalar_out", "not_equal_Tensor", 'not_equal.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
     ),
     "not_equal_": (
         ("Tensor", "not_equal__Tensor", 'not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "not_equal__Tensor", 'not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "other", "composite"),
     ),
     "numpy_T": (
         ("default", "numpy_T", 'numpy_T(Tensor(a) self) -> Tensor(a)', "", "", "composite"),
@@ -2482,26 +2527,34 @@ OVERLOADS = {
     ),
     "special_chebyshev_polynomial_t": (
         ("default", "special_chebyshev_polynomial_t", 'special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_chebyshev_polynomial_t", 'special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_chebyshev_polynomial_t_x_scalar", 'special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_chebyshev_polynomial_t", 'special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_chebyshev_polynomial_t", 'special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_chebyshev_polynomial_t_x_scalar", 'special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_chebyshev_polynomial_u": (
         ("default", "special_chebyshev_polynomial_u", 'special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_chebyshev_polynomial_u", 'special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_chebyshev_polynomial_u_x_scalar", 'special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_chebyshev_polynomial_u", 'special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_chebyshev_polynomial_u", 'special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_chebyshev_polynomial_u_x_scalar", 'special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_chebyshev_polynomial_v": (
         ("default", "special_chebyshev_polynomial_v", 'special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_chebyshev_polynomial_v", 'special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_chebyshev_polynomial_v_x_scalar", 'special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_chebyshev_polynomial_v", 'special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_chebyshev_polynomial_v", 'special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_chebyshev_polynomial_v_x_scalar", 'special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_chebyshev_polynomial_w": (
         ("default", "special_chebyshev_polynomial_w", 'special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_chebyshev_polynomial_w", 'special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_chebyshev_polynomial_w_x_scalar", 'special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_chebyshev_polynomial_w", 'special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_chebyshev_polynomial_w", 'special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_chebyshev_polynomial_w_x_scalar", 'special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_digamma": (
@@ -2554,14 +2607,18 @@ OVERLOADS = {
     ),
     "special_hermite_polynomial_h": (
         ("default", "special_hermite_polynomial_h", 'special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_hermite_polynomial_h", 'special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_hermite_polynomial_h_x_scalar", 'special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_hermite_polynomial_h", 'special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_hermite_polynomial_h", 'special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_hermite_polynomial_h_x_scalar", 'special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_hermite_polynomial_he": (
         ("default", "special_hermite_polynomial_he", 'special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_hermite_polynomial_he", 'special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_hermite_polynomial_he_x_scalar", 'special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_hermite_polynomial_he", 'special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_hermite_polynomial_he", 'special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_hermite_polynomial_he_x_scalar", 'special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_i0": (
@@ -2582,14 +2639,18 @@ OVERLOADS = {
     ),
     "special_laguerre_polynomial_l": (
         ("default", "special_laguerre_polynomial_l", 'special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_laguerre_polynomial_l", 'special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_laguerre_polynomial_l_x_scalar", 'special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_laguerre_polynomial_l", 'special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_laguerre_polynomial_l", 'special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_laguerre_polynomial_l_x_scalar", 'special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_legendre_polynomial_p": (
         ("default", "special_legendre_polynomial_p", 'special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_legendre_polynomial_p", 'special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_legendre_polynomial_p_x_scalar", 'special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_legendre_polynomial_p", 'special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_legendre_polynomial_p", 'special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_legendre_polynomial_p_x_scalar", 'special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_log1p": (
@@ -2661,26 +2722,34 @@ OVERLOADS = {
     ),
     "special_shifted_chebyshev_polynomial_t": (
         ("default", "special_shifted_chebyshev_polynomial_t", 'special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_shifted_chebyshev_polynomial_t", 'special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_shifted_chebyshev_polynomial_t_x_scalar", 'special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_shifted_chebyshev_polynomial_t", 'special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_shifted_chebyshev_polynomial_t", 'special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_shifted_chebyshev_polynomial_t_x_scalar", 'special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_shifted_chebyshev_polynomial_u": (
         ("default", "special_shifted_chebyshev_polynomial_u", 'special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_shifted_chebyshev_polynomial_u", 'special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_shifted_chebyshev_polynomial_u_x_scalar", 'special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_shifted_chebyshev_polynomial_u", 'special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_shifted_chebyshev_polynomial_u", 'special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_shifted_chebyshev_polynomial_u_x_scalar", 'special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_shifted_chebyshev_polynomial_v": (
         ("default", "special_shifted_chebyshev_polynomial_v", 'special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_shifted_chebyshev_polynomial_v", 'special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_shifted_chebyshev_polynomial_v_x_scalar", 'special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_shifted_chebyshev_polynomial_v", 'special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_shifted_chebyshev_polynomial_v", 'special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_shifted_chebyshev_polynomial_v_x_scalar", 'special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_shifted_chebyshev_polynomial_w": (
         ("default", "special_shifted_chebyshev_polynomial_w", 'special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor', "pointwise", "n", "kernel"),
+        ("n_scalar", "special_shifted_chebyshev_polynomial_w", 'special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor', "pointwise", "n", "kernel"),
         ("x_scalar", "special_shifted_chebyshev_polynomial_w_x_scalar", 'special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor', "pointwise", "", "kernel"),
         ("out", "special_shifted_chebyshev_polynomial_w", 'special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
+        ("n_scalar_out", "special_shifted_chebyshev_polynomial_w", 'special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "n", "kernel"),
         ("x_scalar_out", "special_shifted_chebyshev_polynomial_w_x_scalar", 'special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "special_sinc": (
@@ -2783,17 +2852,22 @@ OVERLOADS = {
     ),
     "sub": (
         ("Tensor", "sub_Tensor", 'sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor', "pointwise", "self other", "kernel"),
+        ("Scalar", "sub_Scalar", 'sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor', "pointwise", "", "kernel"),
         ("out", "sub_Tensor", 'sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
+        ("Scalar_out", "sub_Scalar", 'sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "sub_": (
         ("Tensor", "sub__Tensor", 'sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)', "inplace pointwise", "self other", "kernel"),
+        ("Scalar", "sub__Scalar", 'sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "subtract": (
         ("Tensor", "subtract_Tensor", 'subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor', "", "self other", "composite"),
+        ("Scalar", "subtract_Scalar", 'subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor', "", "", "composite"),
         ("out", "subtract_Tensor", 'subtract.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)', "out", "self other", "composite"),
     ),
     "subtract_": (
         ("Tensor", "subtract__Tensor", 'subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "subtract__Scalar", 'subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)', "inplace", "", "composite"),
     ),
     "sum": (
         ("default", "sum", 'sum(Tensor self, *, ScalarType? dtype=None) -> Tensor', "reduction", "", "kernel"),
@@ -2931,10 +3005,12 @@ OVERLOADS = {
     ),
     "true_divide": (
         ("Tensor", "true_divide_Tensor", 'true_divide.Tensor(Tensor self, Tensor other) -> Tensor', "", "self other", "composite"),
+        ("Scalar", "true_divide_Scalar", 'true_divide.Scalar(Tensor self, Scalar other) -> Tensor', "", "", "composite"),
         ("out", "true_divide_Tensor", 'true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "self other", "composite"),
     ),
     "true_divide_": (
         ("Tensor", "true_divide__Tensor", 'true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),
+        ("Scalar", "true_divide__Scalar", 'true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace", "", "composite"),
     ),
     "trunc": (
         ("default", "trunc", 'trunc(Tensor self) -> Tensor', "pointwise", "", "kernel"),
@@ -3054,6 +3130,9 @@ OVERLOADS = {
     ),
     "where": (
         ("self", "where_self", 'where.self(Tensor condition, Tensor self, Tensor other) -> Tensor', "pointwise", "self other", "kernel"),
+        ("ScalarSelf", "where_ScalarSelf", 'where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor', "", "", "composite"),
+        ("ScalarOther", "where_ScalarOther", 'where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor', "", "", "composite"),
+        ("Scalar", "where_Scalar", 'where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor', "", "", "composite"),
         ("default", "where", 'where(Tensor condition) -> Tensor[]', "dynamic_output_shape", "", "kernel"),
         ("self_out", "where_self", 'where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
     ),

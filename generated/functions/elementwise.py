@@ -41,6 +41,23 @@ class AddBackward0(Node):
         return (grad_of_self, grad_of_other,)
 
 
+class AddBackward1(Node):
+    """add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
 class SubBackward0(Node):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
 
@@ -64,6 +81,23 @@ class SubBackward0(Node):
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)
+
+
+class SubBackward1(Node):
+    """sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
 
 
 class RsubBackward0(Node):
@@ -150,6 +184,31 @@ class MulBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_other = RELEASED
+
+
+class MulBackward1(Node):
+    """mul.Scalar(Tensor self, Scalar other) -> Tensor"""
+
+    __slots__ = ('saved_other',)
+    _saved_fields = ('other',)
+    _number_fields = ('other',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad * other.conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if flat is not None:
+                grad_of_self = wrap(grad_ * other.conjugate())
+            else:
+                grad_of_self = grad * other.conjugate()
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
 
 
 class DivBackward0(Node):

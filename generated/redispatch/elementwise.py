@@ -22,6 +22,7 @@ from gradloom.generated.functions.elementwise import (
     AcosBackward0,
     AcoshBackward0,
     AddBackward0,
+    AddBackward1,
     AddcdivBackward0,
     AddcmulBackward0,
     AsinBackward0,
@@ -83,6 +84,7 @@ from gradloom.generated.functions.elementwise import (
     MaximumBackward0,
     MinimumBackward0,
     MulBackward0,
+    MulBackward1,
     MvlgammaBackward0,
     NanToNumBackward0,
     NeBackward1,
@@ -111,6 +113,7 @@ from gradloom.generated.functions.elementwise import (
     SinhBackward0,
     SqrtBackward0,
     SubBackward0,
+    SubBackward1,
     TanBackward0,
     TanhBackward0,
     TanhBackwardBackward0,
@@ -210,6 +213,73 @@ def add_(call, input, other, alpha):
     return input
 
 
+def add_Scalar(call, input, other, alpha):
+    flags = state.flags
+    self_ = input._array
+    result = call(input, other, alpha)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AddBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def add__Scalar(call, input, other, alpha):
+    flags = state.flags
+    self_ = input._array
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(AddBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    call(input, other, alpha)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
 def sub(call, input, other, alpha):
     flags = state.flags
     self_ = input._array
@@ -287,6 +357,73 @@ def sub_(call, input, other, alpha):
                     other_t = zeros_for(other)
                 # result: self_t - maybe_multiply(other_t, alpha)
                 result_tangent = self_t - maybe_multiply(other_t, alpha)
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def sub_Scalar(call, input, other, alpha):
+    flags = state.flags
+    self_ = input._array
+    result = call(input, other, alpha)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SubBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def sub__Scalar(call, input, other, alpha):
+    flags = state.flags
+    self_ = input._array
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(SubBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    call(input, other, alpha)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -457,6 +594,75 @@ def mul_(call, input, other):
                 other_p = other
                 # result: other_t * self_p + self_t * other_p
                 result_tangent = other_t * self_p + self_t * other_p
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
+def mul_Scalar(call, input, other):
+    flags = state.flags
+    self_ = input._array
+    result = call(input, other)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MulBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_other = other
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t * other
+                result_tangent = self_t * other
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def mul__Scalar(call, input, other):
+    flags = state.flags
+    self_ = input._array
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(MulBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_other = other
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    call(input, other)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t * other
+                result_tangent = self_t * other
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -815,6 +1021,34 @@ def floor_divide_(call, self, other):
     if flags & FORWARD_AD:
         refuse_tangents("floor_divide_.Tensor", (self, other,))
     return self
+
+
+def floor_divide_Scalar(call, input, other):
+    flags = state.flags
+    self_ = input._array
+    result = call(input, other)
+    result_ = result._array
+    if not flags & GRAD_OFF:
+        not_implemented_history("floor_divide.Scalar", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide.Scalar", (input,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def floor_divide__Scalar(call, input, other):
+    flags = state.flags
+    self_ = input._array
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input, (input,))
+    call(input, other)
+    bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("floor_divide_.Scalar", (input,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide_.Scalar", (input,))
+    return input
 
 
 def remainder_Scalar(call, input, other):

@@ -35,6 +35,7 @@ from gradloom.generated.functions.elementwise import (
     AcosBackward0,
     AcoshBackward0,
     AddBackward0,
+    AddBackward1,
     AddcdivBackward0,
     AddcmulBackward0,
     AsinBackward0,
@@ -96,6 +97,7 @@ from gradloom.generated.functions.elementwise import (
     MaximumBackward0,
     MinimumBackward0,
     MulBackward0,
+    MulBackward1,
     MvlgammaBackward0,
     NanToNumBackward0,
     NeBackward1,
@@ -124,6 +126,7 @@ from gradloom.generated.functions.elementwise import (
     SinhBackward0,
     SqrtBackward0,
     SubBackward0,
+    SubBackward1,
     TanBackward0,
     TanhBackward0,
     TanhBackwardBackward0,
@@ -297,6 +300,109 @@ _ADD__TENSOR = GuardedOverload("add_", ((
 ),))
 
 
+def add_Scalar(input, other, alpha, *, out=None):
+    """add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    AddBackward1, from the entry add.Scalar of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(add_Scalar, (input, other, alpha), out)
+    if out is not None:
+        return write_out(add_Scalar, (input, other, alpha), out)
+    try:
+        result_ = kernels_elementwise.add_scalar(self_, other, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'add', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(AddBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def add__Scalar(input, other, alpha):
+    """add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+
+    add.Scalar, written into self; see there for the derivative.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(add__Scalar, (input, other, alpha))
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(AddBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    try:
+        changed = kernels_elementwise.add_scalar(self_, other, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'add', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
+
+
 def sub(input, other, *, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
@@ -451,6 +557,109 @@ _SUB__TENSOR = GuardedOverload("sub_", ((
     'sub_(Tensor|number self, Tensor|number other, *, Scalar alpha=1)',
     sub_,
 ),))
+
+
+def sub_Scalar(input, other, alpha, *, out=None):
+    """sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+
+    ∂L/∂x = g
+    dz = dx
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    SubBackward1, from the entry sub.Scalar of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sub_Scalar, (input, other, alpha), out)
+    if out is not None:
+        return write_out(sub_Scalar, (input, other, alpha), out)
+    try:
+        result_ = kernels_elementwise.sub_scalar(self_, other, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'sub', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SubBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def sub__Scalar(input, other, alpha):
+    """sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+
+    sub.Scalar, written into self; see there for the derivative.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(sub__Scalar, (input, other, alpha))
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(SubBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    try:
+        changed = kernels_elementwise.sub_scalar(self_, other, alpha)
+    except REFUSALS as error:
+        raise refusal(error, 'sub', self_) from None
+    write_inplace(self_, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t.clone()
+                result_tangent = self_t.clone()
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
 
 
 def rsub_Tensor(input, other, alpha, *, out=None):
@@ -739,6 +948,116 @@ _MUL__TENSOR = GuardedOverload("mul_", ((
     'mul_(Tensor|number self, Tensor|number other)',
     mul_,
 ),))
+
+
+def mul_Scalar(input, other, *, out=None):
+    """mul.Scalar(Tensor self, Scalar other) -> Tensor
+
+    ∂L/∂x = g · y*
+    dz = dx · y
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    MulBackward1, from the entry mul.Scalar of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(mul_Scalar, (input, other), out)
+    if out is not None:
+        return write_out(mul_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    try:
+        result_ = kernels_elementwise.mul_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'mul', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MulBackward1)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_other = other
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t * other
+                result_tangent = self_t * other
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def mul__Scalar(input, other):
+    """mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    mul.Scalar, written into self; see there for the derivative.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(mul__Scalar, (input, other))
+    records = False
+    if not flags & GRAD_OFF:
+        if input._edge is None:
+            check_inplace(input, ())
+        edge_self = input._edge or gradient_edge(input)
+        records = edge_self is not NO_EDGE
+    if records:
+        fn = new(MulBackward1)
+        fn.next_edges = (edge_self,)
+        fn.sequence_nr = next_sequence_nr()
+        fn.hooks = None
+        fn.saved_other = other
+        if flags and flags & ANOMALY:
+            remember(fn)
+    if flags & FORWARD_AD:
+        self_t = tangent_to_write(input)
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    try:
+        changed = kernels_elementwise.mul_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'mul', self_) from None
+    write_inplace(written, changed)
+    bump_version(input)
+    if records:
+        rebase_history(input, fn)
+    if flags & FORWARD_AD:
+        if self_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                # result: self_t * other
+                result_tangent = self_t * other
+            finally:
+                state.flags = flags
+            update_tangent(input, result_tangent)
+    return input
 
 
 def div_Tensor(input, other, *, out=None):
@@ -1319,6 +1638,71 @@ _FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
     'floor_divide_(Tensor self, Tensor|number other)',
     floor_divide_,
 ),))
+
+
+def floor_divide_Scalar(input, other, *, out=None):
+    """floor_divide.Scalar(Tensor self, Scalar other) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(floor_divide_Scalar, (input, other), out)
+    if out is not None:
+        return write_out(floor_divide_Scalar, (input, other), out)
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    try:
+        result_ = kernels_elementwise.floor_divide_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'floor_divide', self_) from None
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("floor_divide.Scalar", (input,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide.Scalar", (input,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def floor_divide__Scalar(input, other):
+    """floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        return intercept(floor_divide__Scalar, (input, other))
+    if input._edge is None and not flags & GRAD_OFF:
+        check_inplace(input, (input,))
+    written = self_
+    if self_.dtype.kind not in 'fcV' or other.__class__ is complex:
+        self_, = promote((input,), (other,))
+    try:
+        changed = kernels_elementwise.floor_divide_scalar(self_, other)
+    except REFUSALS as error:
+        raise refusal(error, 'floor_divide', self_) from None
+    write_inplace(written, changed)
+    bump_version(input)
+    if not flags & GRAD_OFF:
+        not_implemented_write("floor_divide_.Scalar", (input,))
+    if flags & FORWARD_AD:
+        refuse_tangents("floor_divide_.Scalar", (input,))
+    return input
 
 
 def remainder_Scalar(input, other, *, out=None):
@@ -13269,6 +13653,39 @@ def where_self(condition, self, other, *, out=None):
     return result
 
 
+def where_ScalarSelf(condition, self, other):
+    """where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor
+
+    Made of other operators by composite.elementwise.where_with_numbers, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(where_ScalarSelf, (condition, self, other), None, composite_elementwise.where_with_numbers)
+    return composite_elementwise.where_with_numbers(condition, self, other)
+
+
+def where_ScalarOther(condition, self, other):
+    """where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor
+
+    Made of other operators by composite.elementwise.where_with_numbers, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(where_ScalarOther, (condition, self, other), None, composite_elementwise.where_with_numbers)
+    return composite_elementwise.where_with_numbers(condition, self, other)
+
+
+def where_Scalar(condition, self, other):
+    """where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor
+
+    Made of other operators by composite.elementwise.where_with_numbers, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(where_Scalar, (condition, self, other), None, composite_elementwise.where_with_numbers)
+    return composite_elementwise.where_with_numbers(condition, self, other)
+
+
 def fill_Scalar(input, value, *, out=None):
     """fill.Scalar(Tensor self, Scalar value) -> Tensor
 
@@ -14337,6 +14754,28 @@ _SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
 ),), composite_elementwise.subtract_)
 
 
+def subtract_Scalar(input, other, alpha):
+    """subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+
+    Made of other operators by composite.elementwise.subtract_scalar, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(subtract_Scalar, (input, other, alpha), None, composite_elementwise.subtract_scalar)
+    return composite_elementwise.subtract_scalar(input, other, alpha)
+
+
+def subtract__Scalar(input, other, alpha):
+    """subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.subtract_scalar_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(subtract__Scalar, (input, other, alpha), None, composite_elementwise.subtract_scalar_)
+    return composite_elementwise.subtract_scalar_(input, other, alpha)
+
+
 def multiply(input, other, *, out=None):
     """multiply.Tensor(Tensor self, Tensor other) -> Tensor
 
@@ -14391,6 +14830,28 @@ _MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
 ),), composite_elementwise.multiply_)
 
 
+def multiply_Scalar(input, other):
+    """multiply.Scalar(Tensor self, Scalar other) -> Tensor
+
+    Made of other operators by composite.elementwise.multiply_scalar, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multiply_Scalar, (input, other), None, composite_elementwise.multiply_scalar)
+    return composite_elementwise.multiply_scalar(input, other)
+
+
+def multiply__Scalar(input, other):
+    """multiply_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.multiply_scalar_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(multiply__Scalar, (input, other), None, composite_elementwise.multiply_scalar_)
+    return composite_elementwise.multiply_scalar_(input, other)
+
+
 def divide_Tensor(input, other, *, out=None):
     """divide.Tensor(Tensor self, Tensor other) -> Tensor
 
@@ -14415,6 +14876,28 @@ def divide__Tensor(self, other):
     return composite_elementwise.divide_(self, other)
 
 
+def divide_Scalar(input, other):
+    """divide.Scalar(Tensor self, Scalar other) -> Tensor
+
+    Made of other operators by composite.elementwise.divide_scalar, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide_Scalar, (input, other), None, composite_elementwise.divide_scalar)
+    return composite_elementwise.divide_scalar(input, other)
+
+
+def divide__Scalar(input, other):
+    """divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.divide_scalar_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide__Scalar, (input, other), None, composite_elementwise.divide_scalar_)
+    return composite_elementwise.divide_scalar_(input, other)
+
+
 def divide_Tensor_mode(input, other, rounding_mode, *, out=None):
     """divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
 
@@ -14437,6 +14920,28 @@ def divide__Tensor_mode(self, other, rounding_mode):
     if flags and flags & INTERCEPT:
         return intercept(divide__Tensor_mode, (self, other, rounding_mode), None, composite_elementwise.divide_mode_)
     return composite_elementwise.divide_mode_(self, other, rounding_mode)
+
+
+def divide_Scalar_mode(input, other, rounding_mode):
+    """divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor
+
+    Made of other operators by composite.elementwise.divide_scalar_mode, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide_Scalar_mode, (input, other, rounding_mode), None, composite_elementwise.divide_scalar_mode)
+    return composite_elementwise.divide_scalar_mode(input, other, rounding_mode)
+
+
+def divide__Scalar_mode(input, other, rounding_mode):
+    """divide_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.divide_scalar_mode_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(divide__Scalar_mode, (input, other, rounding_mode), None, composite_elementwise.divide_scalar_mode_)
+    return composite_elementwise.divide_scalar_mode_(input, other, rounding_mode)
 
 
 def true_divide(input, other, *, out=None):
@@ -14491,6 +14996,28 @@ _TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
     'true_divide_(Tensor self, Tensor|number other)',
     true_divide_,
 ),), composite_elementwise.true_divide_)
+
+
+def true_divide_Scalar(input, other):
+    """true_divide.Scalar(Tensor self, Scalar other) -> Tensor
+
+    Made of other operators by composite.elementwise.divide_scalar, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(true_divide_Scalar, (input, other), None, composite_elementwise.divide_scalar)
+    return composite_elementwise.divide_scalar(input, other)
+
+
+def true_divide__Scalar(input, other):
+    """true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)
+
+    Made of other operators by composite.elementwise.divide_scalar_, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(true_divide__Scalar, (input, other), None, composite_elementwise.divide_scalar_)
+    return composite_elementwise.divide_scalar_(input, other)
 
 
 def arctan2(input, other, *, out=None):

@@ -20,6 +20,7 @@ from .dispatch import disabled_torch_function
 from .dtype import BY_NAME, PYTHON_TYPES, dtype
 from .generator import Generator
 from .overloads import register_types
+from .promotion import number_type
 from .python_operators import bind_python_operators
 from .tensor import Tensor, wrapped_number
 
@@ -40,8 +41,8 @@ def bind() -> dict:
                                channels_last=channels_last, channels_last_3d=channels_last_3d)
     register_types(Tensor=Tensor, dtype=dtype, device=device, layout=layout, memory_format=memory_format,
                    Generator=Generator, python_dtypes=PYTHON_TYPES, constants=constants,
-                   wrapped_number=wrapped_number, disabled_torch_function=disabled_torch_function,
-                   handle_torch_function=_meet)
+                   wrapped_number=wrapped_number, lone_number=_lone_number,
+                   disabled_torch_function=disabled_torch_function, handle_torch_function=_meet)
     from .generated import namespaces
 
     operators = _operators.__dict__
@@ -59,6 +60,13 @@ def bind() -> dict:
         setattr(Tensor, name, _imported(name))
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+
+
+def _lone_number(value):
+    """A wrapped number that meets no tensor: it has the default dtype of its kind, as they do together."""
+    found = wrapped_number(value)
+    found._array = found._array.astype(number_type(value).numpy)
+    return found
 
 
 def _imported(name):

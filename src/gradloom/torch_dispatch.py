@@ -155,12 +155,12 @@ def dispatch(call: Call, args: tuple[Any, ...]) -> Any:
 
 
 def _overload(call: Call, args: tuple[Any, ...]) -> Any:
-    """The operator object of a call; PyTorch has one of its own for comparing with a number."""
+    """The operator object of a call; where the second argument is a number, PyTorch may have one of its own."""
     op = import_module("gradloom.ops").overload_of(call.wrapper, call.out is not None)
-    if op._overloadname == "Tensor" and getattr(args[-1], "_wrapped_number", None) is not None:
-        row = op.overloadpacket._rows.get("Scalar")
-        if row is not None and row.function is op._row.function:
-            return op.overloadpacket.Scalar
+    if getattr(args[1] if len(args) > 1 else None, "_wrapped_number", None) is not None:
+        same = [row for row in op.overloadpacket._rows.values() if row.function is op._row.function
+                and ("out" in row.tags.split()) == (call.out is not None)]
+        return getattr(op.overloadpacket, same[-1].overload)
     return op
 
 

@@ -107,7 +107,7 @@ class Node:
     def name(self) -> str:
         """The name that PyTorch gives this node: that of the class, with its namespace unless an entry made it."""
         name = type(self).__name__
-        return name if name.partition("Backward")[2][:1].isdigit() else f"torch::autograd::{name}"
+        return name if name.rpartition("Backward")[2][:1].isdigit() else f"torch::autograd::{name}"
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr

@@ -31,13 +31,43 @@ def scaled(other, alpha):
     return other * like(alpha, other)
 
 
+def add_scalar(self, other, alpha=1):
+    """`self + alpha * other` for a number `other`."""
+    self = widened_for(self, other)
+    return np.add(self, _scaled_number(other, alpha, self))
+
+
+def sub_scalar(self, other, alpha=1):
+    """`self - alpha * other` for a number `other`."""
+    _no_bools(self, other)
+    self = widened_for(self, other)
+    return np.subtract(self, _scaled_number(other, alpha, self))
+
+
 def rsub_scalar(self, other, alpha):
     """`other - alpha * self` for a number `other`."""
+    _no_bools(self, other)
+    self = widened_for(self, other)
+    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha))
+
+
+def _scaled_number(other, alpha, array):
+    number = like(other, array)
+    return number if alpha == 1 and alpha is not True else scaled(number, alpha)
+
+
+def _no_bools(self, other):
     if self.dtype.kind == "b" or other.__class__ is bool:
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                            "invert a mask, use the `~` or `logical_not()` operator instead.")
-    self = widened_for(self, other)
-    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha))
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+@widened
+def mul_scalar(self, other):
+    """`self * other` for a number `other`."""
+    return np.multiply(self, like(other, self))
 
 
 @widened
@@ -110,6 +140,11 @@ def _floor_divide_halves(self, other):
     down = np.where(quotient - down > self.dtype.type(0.5), down + self.dtype.type(1), down)
     plain = self / other
     return np.where(other == zero, plain, np.where(quotient == zero, np.copysign(zero, plain), down))
+
+
+def floor_divide_scalar(self, other):
+    """The quotient by a number, rounded down."""
+    return floor_divide(self, like(other, self))
 
 
 def div_scalar(self, other):

@@ -6,14 +6,17 @@ Inputs have been brought to a common dtype where that is needed; NumPy broadcast
 # ruff: noqa: F401
 
 from ._elementwise_arithmetic import (
+    add_scalar,
     addcdiv,
     addcmul,
     div_mode,
     div_scalar,
     div_scalar_mode,
     floor_divide,
+    floor_divide_scalar,
     fmod,
     fmod_scalar,
+    mul_scalar,
     pow,
     pow_of_scalar,
     pow_scalar,
@@ -23,6 +26,7 @@ from ._elementwise_arithmetic import (
     rsqrt,
     rsub_scalar,
     scaled,
+    sub_scalar,
 )
 from ._elementwise_binary import (
     clamp,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ..overloads.registry import types
 from ._matching import SchemaCalls
 from ._schema import FunctionSchema, Tag, parse_schema
 
@@ -63,11 +64,13 @@ class OpOverload:
 
     @property
     def _entry(self) -> tuple[str, Callable[..., Any]]:
-        text = self._row.schema
-        for name in self._row.numbers.split():
+        text, numbers = self._row.schema, self._row.numbers.split()
+        for name in numbers:
             text = text.replace(f"Tensor {name},", f"Tensor|number {name},").replace(f"Tensor {name})",
                                                                                      f"Tensor|number {name})")
-        return text, _by_position(self._row.function, self._schema)
+        function = _by_position(self._row.function, self._schema)
+        scalar = [a.name in numbers and a.type.kind() == "NumberType" for a in self._schema.arguments]
+        return text, _of_tensors(function, scalar) if any(scalar) else function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._calls(*args, **kwargs)
@@ -230,6 +233,14 @@ def _find(namespace: str, name: str, overload: str | None) -> Any:
     from . import __getattr__ as find
     packet = getattr(find(namespace), name)
     return packet if overload is None else getattr(packet, overload)
+
+
+def _of_tensors(function: Callable[..., Any], scalar: list[bool]) -> Callable[..., Any]:
+    """The function where the schema has numbers for some of the tensors that it takes."""
+    def call(*values: Any) -> Any:
+        return function(*[types.wrapped_number(v) if s else v for v, s in zip(values, scalar, strict=True)])
+    call.__doc__ = function.__doc__
+    return call
 
 
 def _by_position(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Any]:

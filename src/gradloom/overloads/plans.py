@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .registry import Mismatch, Overridden, overrides, types
 from .signature import Misfit, Signature
-from .types import accept_varargs, alone, keep
+from .types import accept_varargs, alone, is_wrap, keep
 
 
 class Bound:
@@ -53,6 +53,10 @@ def bind(signature: Signature, count: int, names, classes) -> Bound | None:
         convert, total = accepted
         bound.moves.append((parameter.slot, source, convert))
         bound.total &= total
+    wraps = [is_wrap(convert) for _, _, convert in bound.moves]
+    if sum(wraps) > 1 and sum(wraps) == sum(p.type.base == "Tensor|number" for p in sources):
+        bound.moves = [(slot, source, types.lone_number if wrap else convert)  # no tensor gives them its dtype
+                       for (slot, source, convert), wrap in zip(bound.moves, wraps, strict=True)]
     bound.overridden = any(cls is not types.Tensor and overrides(cls) for cls in classes)
     return bound
 

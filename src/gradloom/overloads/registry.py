@@ -50,6 +50,7 @@ class _Types:
     constants: dict = {}                    # names that schemas use as defaults: long, contiguous_format
     disabled_torch_function: Any = None     # a `__torch_function__` that means: treat me as a plain tensor
     wrapped_number: Any = None              # number -> Tensor that promotes weakly
+    lone_number: Any = None                 # the same where it meets numbers only
     handle_torch_function: Any = None       # (overloads, args, kwargs) -> result
 
 
@@ -62,7 +63,7 @@ def register_types(**bindings) -> dict:
 
     Keywords: Tensor, dtype, device, layout, memory_format, Generator (classes); python_dtypes {float:
     float64, ...}; constants {"long": int64, "contiguous_format": ...}; disabled_torch_function;
-    wrapped_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
+    wrapped_number(number) and lone_number(number) -> Tensor; handle_torch_function(overloads, args, kwargs) -> result.
 
     Raises:
         TypeError: for an unknown keyword.

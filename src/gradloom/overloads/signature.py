@@ -36,7 +36,7 @@ class Parameter:
         if not exact and keyword_only and self.name == "out" and type_text.startswith("Tensor"):
             type_text = re.sub(r"\([^)]*\)|\?$", "", type_text) + "?"
             self.default_text, self.slot = "None", None
-        self.type = ArgumentType(type_text)
+        self.type = ArgumentType(type_text, exact)
         self.default = REQUIRED if self.default_text is None else self._default(self.default_text)
 
     def _default(self, text):

@@ -38,7 +38,17 @@ def _tensor_or_number(cls):
     if found is None:
         return None
     plain, wrap = found[0], types.wrapped_number
-    return (wrap if plain is keep else lambda value: wrap(plain(value))), True
+    if plain is keep:
+        return wrap, True
+
+    def wrap_plain(value):
+        return wrap(plain(value))
+    return wrap_plain, True
+
+
+def is_wrap(converter) -> bool:
+    """Whether a converter makes a tensor of a number."""
+    return converter is types.wrapped_number or getattr(converter, "__name__", "") == "wrap_plain"
 
 
 def _python_number(cls):
@@ -68,6 +78,10 @@ def _scalar(cls):
     if issubclass(cls, types.Tensor):
         return _zero_dim("biufcV", keep), False
     return _python_number(cls)
+
+
+def _number(cls):
+    return _python_number(cls) if issubclass(cls, (int, float, complex)) else None
 
 
 def _int(cls):
@@ -278,11 +292,12 @@ class ArgumentType:
     """One type of the schema language, such as `int[2]?`.
 
     base, size (None: no list, 0: a list of any length), optional, display (PyTorch's name for it).
+    exact: no tensor may stand for a Scalar, which the parser of Python functions lets pass and a schema does not.
     """
 
     __slots__ = ("base", "size", "optional", "display", "_accept")
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, exact: bool = False):
         match = re.fullmatch(_TYPE, text)
         base = _SYMBOLIC.get(match[1], match[1]) if match else ""
         if not match or base not in _KINDS or (match[3] is not None and _KINDS[base][3] is None):
@@ -292,7 +307,7 @@ class ArgumentType:
         self.base, self.optional = base, bool(match[4])
         self.size = None if match[3] is None else int(match[3] or 0)
         if self.size is None:
-            self.display, self._accept = one, accept_one
+            self.display, self._accept = one, _number if exact and base == "Scalar" else accept_one
             return
         if base == "Tensor" and match[2]:
             convert = _tensors_or_none

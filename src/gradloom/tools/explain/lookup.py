@@ -12,6 +12,7 @@ import gradloom
 from gradloom.autograd.node import Node
 from gradloom.codegen.derivative_model import DifferentiableFunction
 from gradloom.codegen.derivatives import Derivatives
+from gradloom.codegen.public_names import chosen_from
 from gradloom.codegen.schema import did_you_mean
 
 from .library import Library
@@ -93,7 +94,7 @@ def _named(bare: str, functions: Derivatives) -> list[DifferentiableFunction]:
         return [functions[bare]]
     overloads = [f for f in functions if f.schema.name.name == bare and f.schema.kind != "out"]
     if overloads:
-        return overloads
+        return list(chosen_from(overloads, lambda f: f.function.variants))
     if bare in functions:  # out variants, by their full names
         return [functions[bare]]
     nodes = _users_of(bare, functions) or [

@@ -1,0 +1,140 @@
+"""Overloads with a number in the place of a tensor: those that Python's names choose, and those that only `ops` has."""
+
+from __future__ import annotations
+
+import pytest
+
+CALLS = [  # call, class of its node, saved number
+    ("aten.add.Scalar(x, 2)", "AddBackward1", None),
+    ("aten.add.Scalar(x, 2, 3)", "AddBackward1", None),
+    ("aten.add_.Scalar(x.clone(), 2)", "AddBackward1", None),
+    ("aten.sub.Scalar(x, 2)", "SubBackward1", None),
+    ("aten.sub_.Scalar(x.clone(), 2, alpha=2)", "SubBackward1", None),
+    ("aten.mul.Scalar(x, 2)", "MulBackward1", 2),
+    ("aten.mul.Scalar(x, 0.5)", "MulBackward1", 0.5),
+    ("aten.mul_.Scalar(x.clone(), 3)", "MulBackward1", 3),
+    ("aten.div.Scalar(x, 4)", "DivBackward1", 4),
+    ("aten.multiply.Scalar(x, 2)", "MulBackward1", 2),
+    ("aten.multiply_.Scalar(x.clone(), 2)", "MulBackward1", 2),
+    ("aten.subtract.Scalar(x, 2)", "SubBackward1", None),
+    ("aten.divide.Scalar(x, 2)", "DivBackward1", 2),
+    ("aten.true_divide.Scalar(x, 2)", "DivBackward1", 2),
+    ("aten.divide.Scalar_mode(x, 2, rounding_mode='floor')", "DivBackward3", 2),
+    ("aten.floor_divide.Scalar(x, 2)", "NotImplemented", None),
+    ("aten.where.ScalarOther(x > 1, x, 2.0)", "WhereBackward0", None),
+    ("aten.where.ScalarSelf(x > 1, 2.0, x)", "WhereBackward0", None),
+    ("aten.mul(x, 2)", "MulBackward0", None),
+    ("aten.add(x, 2)", "AddBackward0", None),
+    ("x * 2", "MulBackward0", None),
+    ("x + 2", "AddBackward0", None),
+    ("torch.multiply(x, 2)", "MulBackward0", None),
+    ("torch.where(x > 1, x, 2.0)", "WhereBackward0", None),
+]
+
+
+@pytest.mark.parametrize("call, node, saved", CALLS, ids=[call for call, _, _ in CALLS])
+def test_an_overload_for_numbers_has_a_node_of_its_own_which_keeps_the_number(torch, call, node, saved):
+    x = torch.tensor([0.5, 1.5, 4.0], requires_grad=True)
+    y = eval(call, {"aten": torch.ops.aten, "x": x, "torch": torch})
+    assert type(y.grad_fn).__name__ == node
+    if saved is not None:
+        assert y.grad_fn._saved_other == saved and type(y.grad_fn._saved_other) is type(saved)
+
+
+@pytest.mark.parametrize("call, gradient", [
+    ("aten.add.Scalar(x, 2, 3)", 1), ("aten.sub.Scalar(x, 2)", 1), ("aten.mul.Scalar(x, 2)", 2),
+    ("aten.mul.Scalar(x, 2 + 1j).real", 2), ("aten.div.Scalar(x, 4)", 0.25)])
+def test_overloads_for_numbers_are_differentiated(torch, call, gradient):
+    x = torch.tensor([0.5, 1.5], requires_grad=True)
+    y = eval(call, {"aten": torch.ops.aten, "x": x})
+    (found,) = torch.autograd.grad(y.sum(), x)
+    assert found.tolist() == [gradient, gradient]
+
+
+@pytest.mark.parametrize("call", ["add.Scalar(x, 3, 2)", "sub.Scalar(x, 3, 2)", "mul.Scalar(x, 3)"])
+def test_tangents_go_through_overloads_for_numbers(torch, call):
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.tensor([0.5, 1.5]), torch.tensor([1.0, 2.0]))
+        y = eval(f"aten.{call}", {"aten": torch.ops.aten, "x": x})
+        assert forward_ad.unpack_dual(y).tangent.tolist() == ([3.0, 6.0] if "mul" in call else [1.0, 2.0])
+
+
+@pytest.mark.parametrize("call, values, dtype", [
+    ("mul.Scalar(i, 1.5)", [1.5, 3.0, 4.5], "float32"),
+    ("mul.Scalar(i, 1j)", [1j, 2j, 3j], "complex64"),
+    ("mul.Scalar(i > 1, 2)", [0, 2, 2], "int64"),
+    ("mul.Scalar(h, 2.5)", [2.5, 5.0, 7.5], "float16"),
+    ("add.Scalar(i > 1, 2)", [2, 3, 3], "int64"),
+    ("add.Scalar(i, True, 2)", [3, 4, 5], "int64"),
+    ("add.Scalar(i, 2.5)", [3.5, 4.5, 5.5], "float32"),
+    ("sub.Scalar(h, 2.5)", [-1.5, -0.5, 0.5], "float16"),
+    ("bitwise_and.Scalar(i, 1)", [1, 0, 1], "int64"),
+    ("bitwise_and_.Scalar(i.clone(), 2)", [0, 2, 2], "int64"),
+    ("bitwise_xor.Scalar(i, 1)", [0, 3, 2], "int64"),
+    ("bitwise_left_shift.Tensor_Scalar(i, 1)", [2, 4, 6], "int64"),
+    ("greater.Scalar(i, 1)", [False, True, True], "bool"),
+    ("less_equal.Scalar(i, 1)", [True, False, False], "bool"),
+    ("where.Scalar(i > 1, 1.0, 2.0)", [2.0, 1.0, 1.0], "float32"),
+    ("special_hermite_polynomial_h.n_scalar(i.float(), 2)", [2.0, 14.0, 34.0], "float32"),
+])
+def test_a_number_takes_part_in_type_promotion_as_numbers_do(torch, call, values, dtype):
+    i = torch.tensor([1, 2, 3])
+    y = eval(f"aten.{call}", {"aten": torch.ops.aten, "i": i, "h": i.to(torch.float16)})
+    assert y.tolist() == values and y.dtype is getattr(torch, dtype)
+
+
+@pytest.mark.parametrize("call, error", [
+    ("sub.Scalar(i > 1, 2)", "bool tensor is not supported"),
+    ("sub.Scalar(i, True)", "bool tensor is not supported"),
+    ("add.Scalar(i, 2, 1.5)", "argument alpha must not be a floating point number"),
+    ("sub.Scalar(i.float(), 2, 1j)", "argument alpha must not be a complex number"),
+    ("mul.Scalar(i, i)", "Expected a value of type 'number' for argument 'other'"),
+    ("mul.Scalar(i, i.sum())", "Expected a value of type 'number' for argument 'other'"),
+    ("add.Tensor(i, i, alpha=i.sum())", "Expected a value of type 'number' for argument 'alpha'"),
+    ("clamp.default(i, i.sum())", "Expected a value of type 'Optional.number.' for argument 'min'"),
+])
+def test_what_an_overload_for_numbers_refuses(torch, call, error):
+    i = torch.tensor([1, 2, 3])
+    with pytest.raises(RuntimeError, match=error):
+        eval(f"aten.{call}", {"aten": torch.ops.aten, "i": i})
+
+
+def test_python_names_do_not_offer_what_only_ops_has(torch):
+    x = torch.ones(2)
+    with pytest.raises(TypeError):
+        torch.mul(x, 2, 3)
+    with pytest.raises(TypeError):
+        torch.add(x, 2, alpha=torch.ones(2))
+    assert torch.ops.aten.mul.overloads()[:2] == ["Tensor", "Scalar"]
+    assert torch.ops.aten.bitwise_and.overloads()[:3] == ["Tensor", "Scalar", "Scalar_Tensor"]
+
+
+def test_modes_see_the_overload_for_numbers_that_python_chooses(torch):
+    from importlib import import_module
+
+    seen = []
+
+    class Watch(import_module(f"{torch.__name__}.utils._python_dispatch").TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    x, i = torch.ones(2), torch.tensor([1, 2])
+    with Watch():
+        x * 2, x + 2, torch.bitwise_and(i, 1), i.bitwise_or_(1), x > 1, torch.greater(x, 1), x.eq_(1)
+        torch.special.hermite_polynomial_h(x, 2)
+        torch.ops.aten.mul.Scalar(x, 2)
+        torch.ops.aten.bitwise_xor(i, 1)
+    assert seen == ["aten.mul.Tensor", "aten.add.Tensor", "aten.bitwise_and.Scalar", "aten.bitwise_or_.Scalar",
+                    "aten.gt.Scalar", "aten.gt.Scalar", "aten.eq_.Scalar", "aten.special_hermite_polynomial_h.n_scalar",
+                    "aten.mul.Scalar", "aten.bitwise_xor.Scalar"]
+
+
+@pytest.mark.parametrize("call, dtype", [
+    ("where(c, 1.0, 2.0)", "float32"), ("where(c, 1j, 2j)", "complex64"), ("where(c, 1, 2)", "int64"),
+    ("where(c, 1, 2.0)", "float32"), ("where(c, True, False)", "bool"), ("add(1.0, 2.0)", "float32"),
+    ("mul(1j, 2j)", "complex64"), ("div(1, 2)", "float32")])
+def test_numbers_among_themselves_have_the_default_dtype(torch, call, dtype):
+    y = eval(f"torch.{call}", {"torch": torch, "c": torch.tensor([True, False])})
+    assert y.dtype is getattr(torch, dtype)
