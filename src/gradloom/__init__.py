@@ -216,7 +216,7 @@ if _typing.TYPE_CHECKING:
     from .batching.mapping import vmap as vmap
     from .tools.explain import explain as explain
 
-_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "fft", "special", "random", "func", "return_types", "signal",
+_LAZY_MODULES = {"nn", "optim", "utils", "linalg", "special", "random", "func", "return_types", "signal",
                  "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "cuda", "profiler",
                  "overrides"}
 # What is imported when it is asked for.

@@ -70,7 +70,7 @@ class Deferred(NDArrayOperatorsMixin):
         """What `found`, made of the memory, stands for: a Deferred if it shows the memory, else values."""
         if found.__class__ in (list, tuple):
             return found.__class__(self._seen(f) for f in found)
-        if isinstance(found, np.ndarray) and np.may_share_memory(found, self.memory):
+        if isinstance(found, np.ndarray) and (not found.size or np.may_share_memory(found, self.memory)):
             return Deferred(found, self.conj_bit, self.neg_bit)
         return self._turned(found)
 

@@ -75,7 +75,7 @@ def test_views_of_a_conjugate_keep_the_bit(torch, x):
              y.detach(), y.data, y.narrow(0, 1, 2), *y, *y.chunk(2), *y.unbind(), y.unfold(0, 2, 1), y.contiguous(),
              y.to(torch.complex64), y.cpu(), torch.as_tensor(y), torch.nn.Parameter(y), matrix.T, matrix[0], matrix.t(),
              matrix.permute(1, 0), matrix.transpose(0, 1), matrix.diagonal(), matrix.squeeze(), matrix.view(-1),
-             matrix.flatten()]
+             matrix.flatten(), y[:0], y.narrow(0, 3, 0), *y[:0].split(1)]
     assert all(v.is_conj() for v in views)
 
 
@@ -84,7 +84,8 @@ def test_results_of_computations_have_no_bits(torch, x):
     results = [y * 2, y + y, y.sum(), -y, y.clone(), y[[0, 1]], y.flip(0), y.abs(), torch.cat([y, y]), y.resolve_conj(),
                y.conj_physical(), y.to(torch.complex128), torch.empty_like(y), torch.zeros_like(y),
                part + 1, part.clone(), part.resolve_neg(), part.contiguous(), torch._conj_copy(x),
-               torch._neg_view_copy(x), y.expand(2, 3).contiguous(), torch.where(torch.tensor(True), y, y)]
+               torch._neg_view_copy(x), *y.unsafe_split(2), *y.unsafe_chunk(2), y.expand(2, 3).contiguous(),
+               torch.where(torch.tensor(True), y, y)]
     assert not any(r.is_conj() or r.is_neg() for r in results)
     assert (y * 2).tolist() == [2 - 4j, 6 + 2j, -1j]
     assert (part + 1).tolist() == [-1.0, 2.0, 0.5]

@@ -60,7 +60,7 @@ class BatchedTensor(Tensor):
         self._physical._vc = counter
 
     @property
-    def _inference(self) -> bool:  # type: ignore[override]
+    def _inference(self) -> Any:  # type: ignore[override]
         return self._physical._inference
 
     @property

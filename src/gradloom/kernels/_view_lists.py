@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ._dims import wrap_dim
 
 _every, _slice = slice(None), slice
@@ -33,7 +35,7 @@ def split(self, split_size, dim=0):
 def split_with_sizes(self, split_sizes, dim=0):
     """Views of consecutive parts of one dimension, each as long as told."""
     if not self.ndim:
-        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     lead = (_every,) * wrap_dim(dim, self.ndim)
     total = self.shape[len(lead)]
     if min(split_sizes, default=0) < 0:
@@ -50,5 +52,13 @@ def split_with_sizes(self, split_sizes, dim=0):
 
 
 # The memory is shared all the same; it is autograd that does not hear of it, and counts versions of each part apart.
-unsafe_split = split
-unsafe_split_with_sizes = split_with_sizes
+# What has a conjugate or negative bit is resolved.
+
+def unsafe_split(self, split_size, dim=0):
+    """As `split`, not as views."""
+    return split(np.asarray(self), split_size, dim)
+
+
+def unsafe_split_with_sizes(self, split_sizes, dim=0):
+    """As `split_with_sizes`, not as views."""
+    return split_with_sizes(np.asarray(self), split_sizes, dim)
