@@ -309,7 +309,7 @@ OPERATORS = {
     "elementwise.float_power_Scalar": ("float_power.Scalar", "composite", "self, exponent: Tensor", ""),
     "elementwise.float_power_Tensor_Scalar": ("float_power.Tensor_Scalar", "composite", "self: Tensor, exponent", ""),
     "elementwise.float_power__Scalar": ("float_power_.Scalar", "composite", "self: Tensor, exponent", ""),
-    "elementwise.where": ("where", "dynamic", "condition: Tensor", ""),
+    "indexing.where": ("where", "composite", "condition: Tensor", ""),
     "elementwise.allclose": ("allclose", "composite", "self: Tensor, other: Tensor, rtol, atol, equal_nan", ""),
     "elementwise.equal": ("equal", "composite", "self: Tensor, other: Tensor", ""),
     "elementwise.is_nonzero": ("is_nonzero", "composite", "self: Tensor", ""),

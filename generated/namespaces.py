@@ -313,7 +313,7 @@ OVERLOADS = {
     "float_power_Scalar": elementwise.float_power_Scalar,
     "float_power_Tensor_Scalar": elementwise.float_power_Tensor_Scalar,
     "float_power__Scalar": elementwise.float_power__Scalar,
-    "where": elementwise.where,
+    "where": indexing.where,
     "allclose": elementwise.allclose,
     "equal": elementwise.equal,
     "is_nonzero": elementwise.is_nonzero,
@@ -2118,7 +2118,7 @@ ENTRIES = {
     ),
     "where": (
         ('where(Tensor condition, Tensor|number self, Tensor|number other, *, Tensor? out=None)', elementwise.where_self),
-        ('where(Tensor condition)', elementwise.where),
+        ('where(Tensor condition)', indexing.where),
     ),
     "xlogy": (
         ('xlogy(Tensor self, Tensor other, *, Tensor? out=None)', elementwise.xlogy_Tensor),

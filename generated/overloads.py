@@ -3133,7 +3133,7 @@ OVERLOADS = {
         ("ScalarSelf", "where_ScalarSelf", 'where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor', "", "", "composite"),
         ("ScalarOther", "where_ScalarOther", 'where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor', "", "", "composite"),
         ("Scalar", "where_Scalar", 'where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor', "", "", "composite"),
-        ("default", "where", 'where(Tensor condition) -> Tensor[]', "dynamic_output_shape", "", "kernel"),
+        ("default", "where", 'where(Tensor condition) -> Tensor[]', "dynamic_output_shape", "", "composite"),
         ("self_out", "where_self", 'where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "self other", "kernel"),
     ),
     "xlogy": (

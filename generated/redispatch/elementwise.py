@@ -7885,16 +7885,3 @@ def logit_backward(call, grad_output, self, eps):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
-
-
-def where(call, condition):
-    flags = state.flags
-    condition_ = condition._array
-    results = list(call(condition))
-    if not flags & GRAD_OFF:
-        not_implemented_history("where", (condition,), results)
-    if flags & FORWARD_AD:
-        refuse_tangents("where", (condition,))
-    if flags & INFERENCE:
-        mark_inference(results)
-    return tuple(results)

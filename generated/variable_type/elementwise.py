@@ -9137,7 +9137,7 @@ def isreal(input):
     if flags and flags & INTERCEPT:
         return intercept(isreal, (input,))
     try:
-        result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones(self_.shape, bool)
+        result_ = xp.equal(self_.imag, 0) if self_.dtype.kind == 'c' else xp.ones_like(self_, bool)
     except REFUSALS as error:
         raise refusal(error, 'isreal', self_) from None
     if result_.__class__ is not ndarray:
@@ -15435,28 +15435,6 @@ def float_power__Scalar(self, exponent):
     if flags and flags & INTERCEPT:
         return intercept(float_power__Scalar, (self, exponent), None, composite_elementwise.float_power_)
     return composite_elementwise.float_power_(self, exponent)
-
-
-def where(condition):
-    """where(Tensor condition) -> Tensor[]
-
-    Its derivative is not implemented.
-    """
-    try:
-        condition_ = condition._operand
-        flags = state.flags
-    except AttributeError:
-        flags = INTERCEPT
-    if flags and flags & INTERCEPT:
-        return intercept(where, (condition,))
-    results = [ops.wrap(r) for r in kernels_elementwise.where_nonzero(condition_)]
-    if not flags & GRAD_OFF:
-        not_implemented_history("where", (condition,), results)
-    if flags & FORWARD_AD:
-        refuse_tangents("where", (condition,))
-    if flags & INFERENCE:
-        mark_inference(results)
-    return tuple(results)
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):

@@ -68,6 +68,17 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
+def where(condition):
+    """where(Tensor condition) -> Tensor[]
+
+    Made of other operators by composite.indexing.nonzero_numpy, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(where, (condition,), None, composite_indexing.nonzero_numpy)
+    return composite_indexing.nonzero_numpy(condition)
+
+
 def masked_fill_Scalar(input, mask, value, *, out=None):
     """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
 

@@ -160,6 +160,8 @@ _DETACH_ = GuardedOverload("detach_", ((
 def detach_copy(input, *, out=None):
     """detach_copy(Tensor self) -> Tensor
 
+    z = copy(x)
+
     Its derivative is not implemented.
     """
     try:
@@ -173,9 +175,8 @@ def detach_copy(input, *, out=None):
         return intercept(detach_copy, (input,), out)
     if out is not None:
         return write_out(detach_copy, (input,), out)
-    result_ = kernels_shape.clone(self_)
-    if result_.__class__ is not ndarray:
-        result_ = asarray(result_)
+    result_ = self_.copy()
+    result_ = default_float(asarray(result_), self_)
     result = new(Tensor)
     result._array = result_
     result._edge = NO_EDGE

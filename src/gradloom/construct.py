@@ -11,6 +11,7 @@ from .autograd.node import NO_EDGE
 from .device import check_device
 from .dispatch import INFERENCE, state
 from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name
+from .kernels._copies import to_copy
 from .python_data import array_of
 from .storage import flat, offset_in_elements, owner, rooted, strided_view, with_bits
 from .tensor import Tensor, new, wrap
@@ -43,7 +44,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Device | None = Non
         warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                       "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
                       UserWarning, stacklevel=2)
-        array = data._array.astype(dtype.numpy if dtype is not None else data._array.dtype, copy=True)
+        array = to_copy(data._array, None if dtype is None else dtype.numpy)
     else:
         array = array_of(data, dtype)
         if isinstance(data, np.ndarray):

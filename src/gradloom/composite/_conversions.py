@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import _operators as ops
 from ..autograd.edge import NO_EDGE
 from ..device import check_device, contiguous_format, preserve_format
-from ..kernels._layout import is_in_format
+from ..kernels._layout import is_in_format, suggested_format
 from ..variants import mark_detached_inference
 
 
@@ -47,7 +47,8 @@ def contiguous(self, memory_format):
 
 def _converted(self, dtype, copy, memory_format):
     if not copy and (dtype is None or dtype is self.dtype) and (
-            memory_format is None or memory_format is preserve_format or is_in_format(self._array, memory_format)):
+            memory_format is None or memory_format is preserve_format
+            or memory_format is (suggested_format(self._array) or contiguous_format)):
         return self
     return ops._to_copy(self, dtype=dtype, memory_format=memory_format)
 

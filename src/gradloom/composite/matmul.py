@@ -46,11 +46,9 @@ def matmul(self, other):
         if _should_fold(batch, left):
             found = _folded(batch, left)
             return found if n == 1 else found.transpose(-1, -2).contiguous()
-    if n == 1:
-        return _batched(self.unsqueeze(0), other).squeeze(-2)
-    if m == 1:
-        return _batched(self, other.unsqueeze(1)).squeeze(-1)
-    return _batched(self, other)
+    left = self.unsqueeze(0) if n == 1 else self
+    right = other.unsqueeze(1) if m == 1 else other
+    return _batched(left, right, (left.shape[-2],) * (n > 1) + (right.shape[-1],) * (m > 1))
 
 
 def _should_fold(batch, other) -> bool:
@@ -71,13 +69,14 @@ def _folded(batch, other):
     return ops._unsafe_view(rows.mm(other), (*shape[:-1], other.shape[1]))
 
 
-def _batched(self, other):
+def _batched(self, other, sizes):
+    """The products of matrices; `sizes` are those of a product, without the dimension that a vector lacks."""
     a, b = self.shape, other.shape
     batch = _broadcast(a[:-2], b[:-2])
     count = math.prod(batch)
     left = self.expand((*batch, *a[-2:])).reshape(count, a[-2], a[-1])
     right = other.expand((*batch, *b[-2:])).reshape(count, b[-2], b[-1])
-    return ops._unsafe_view(left.bmm(right), (*batch, a[-2], b[-1]))
+    return ops._unsafe_view(left.bmm(right), (*batch, *sizes))
 
 
 def _broadcast(a, b) -> tuple:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from .. import _operators as ops
+from ..device import contiguous_format
 from ..dtype import finfo, float32, float64
+from ..kernels._layout import suggested_format
 
 
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
@@ -79,6 +81,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     result = values * ops.rsqrt(ops.mean(ops.pow(values, 2), dims, True) + eps)
     if weight is not None:
         result = result * weight
+    result = ops.contiguous(result, memory_format=suggested_format(input._array) or contiguous_format)
     return result if result.dtype is input.dtype else result.to(input.dtype)
 
 

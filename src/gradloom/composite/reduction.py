@@ -230,7 +230,7 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     if dim is None and keepdim:
         found = ops.reshape(found, (*(1,) * ndim, flat.numel()))
     if not points.dim():
-        return ops.squeeze(found, -1)
+        return ops.squeeze_(found, -1)
     return ops.permute(found, (found.dim() - 1, *range(found.dim() - 1)))
 
 
@@ -294,9 +294,9 @@ def histogramdd(self, bins, range, weight, density):
 
 def histogramdd_of_bins(self, bins, range, weight, density):
     """As `histogramdd`, with the edges of the bins of each column."""
-    return _histogram_over(self, [b._array.copy() for b in bins], weight, density)
+    return _histogram_over(self, [b._array for b in bins], weight, density, tuple(bins))
 
 
-def _histogram_over(self, edges, weight, density):
+def _histogram_over(self, edges, weight, density, given=None):
     found = counts_in_grid(self._array, edges, None if weight is None else weight._array, density)
-    return _HISTOGRAMDD((ops.wrap(found), tuple([ops.wrap(e) for e in edges])))
+    return _HISTOGRAMDD((ops.wrap(found), given or tuple([ops.wrap(e) for e in edges])))

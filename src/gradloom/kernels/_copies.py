@@ -10,7 +10,7 @@ from ._overlap import check_no_internal_overlap, check_no_partial_overlap
 def clone(self, memory_format=None):
     """A copy; in the same order of strides unless a memory format is given."""
     if memory_format is None or memory_format is preserve_format:
-        if 0 not in self.strides:
+        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
             return self.copy("K")
         out = new_like(self)
     else:
@@ -33,13 +33,23 @@ def to_copy(self, dtype=None, memory_format=None):
     if dtype is not None and dtype is not self.dtype:
         self = convertible(self, dtype)
     if memory_format is None or memory_format is preserve_format:
-        if 0 not in self.strides:
+        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
             return self.astype(self.dtype if dtype is None else dtype, order="K", copy=True)
         out = new_like(self, dtype)
     else:
         out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
     out[...] = self
     return out
+
+
+def _is_plain(array):
+    """Whether the strides are those of a new array, also of dimensions of size 1, which NumPy's copies pass over."""
+    step = array.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if stride != step:
+            return False
+        step *= n
+    return True
 
 
 def copy_(self, src):

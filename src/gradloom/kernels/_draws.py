@@ -280,8 +280,8 @@ def _bernoulli_each(stream: Stream, out: np.ndarray, p: np.ndarray) -> np.ndarra
 
 
 def bernoulli(stream: Stream, p: np.ndarray) -> np.ndarray:
-    """A new array of 0 and 1 of the shape, dtype and memory order of the probabilities. As `bernoulli_`."""
-    return bernoulli_(stream, np.empty_like(p), p)
+    """A new array of 0 and 1 of the shape and dtype of the probabilities. As `bernoulli_`."""
+    return bernoulli_(stream, np.empty(p.shape, p.dtype), p)
 
 
 def dropout_noise(stream: Stream, like: np.ndarray, p: float) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._layout import as_operands
 from ._precision import Wide, is_half, widen
 from ._reduced import like, own, shared, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
@@ -77,7 +78,7 @@ def addcmul(self, tensor1, tensor2, value=1):
     product = np.multiply(tensor1, tensor2)
     if value != 1:
         product = np.multiply(product, like(value, self), out=own(product))
-    return np.add(self, product, out=own(product, self))
+    return as_operands(np.add(self, product, out=own(product, self)), self, tensor1, tensor2)
 
 
 @widened
@@ -93,7 +94,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
     if value != 1:
         tensor1 = tensor1 * like(value, self)
     quotient = np.true_divide(tensor1, tensor2)
-    return np.add(self, quotient, out=own(quotient, self))
+    return as_operands(np.add(self, quotient, out=own(quotient, self)), self, tensor1, tensor2)
 
 
 # --- division -----------------------------------------------------------------------------------------------

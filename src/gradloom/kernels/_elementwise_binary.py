@@ -6,6 +6,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ._elementwise_unary import log1p
+from ._layout import as_operands
 from ._reduced import in_range, like, own, widened
 from ._refuse import not_implemented, refuse
 from ._select import select
@@ -27,9 +28,10 @@ def clamp(self, min=None, max=None):
     low, high = _bound(min, self), _bound(max, self)
     if self.dtype.kind != "f":
         found = self if low is None else np.maximum(self, low)
-        return found if high is None else np.minimum(found, high)
-    # of the same speed for one number as for two, and several times as fast as maximum with a number
-    return self.clip(-np.inf if low is None else low, np.inf if high is None else high)
+        found = found if high is None else np.minimum(found, high)
+    else:  # of the same speed for one number as for two, and several times as fast as maximum with a number
+        found = self.clip(-np.inf if low is None else low, np.inf if high is None else high)
+    return as_operands(found, self, *[bound for bound in (min, max) if bound.__class__ is np.ndarray])
 
 
 def clamp_min(self, min):
@@ -74,12 +76,8 @@ def where(condition, self, other):
         else:
             raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
                                f"{scalar_type_name(TYPE_OF[condition.dtype])}")
-    return select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
-
-
-def where_nonzero(condition):
-    """The indices of the elements that are not 0: an int64 array for each dimension, one for a 0-dim input."""
-    return list(np.nonzero(np.atleast_1d(condition)))
+    found = select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
+    return as_operands(found, condition, self, other)
 
 
 def lerp(self, end, weight):
@@ -98,10 +96,10 @@ def lerp(self, end, weight):
                 raise RuntimeError(f"expected dtype {TYPE_OF[self.dtype]._alias} for `weight` but got dtype "
                                    f"{TYPE_OF[weight.dtype]._alias}")
             weight = weight.astype(self.dtype)
-        return _lerp(self, end, weight)
+        return as_operands(_lerp(self, end, weight), self, end, weight)
     if self.dtype.kind != "c" and weight.__class__ is complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
-    return _lerp(self, end, weight)
+    return as_operands(_lerp(self, end, weight), self, end)
 
 
 @widened

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._copies import to_copy
+from ._layout import row_major
 from ._reduced import like, shared, widened
 from ._refuse import refuse
 
@@ -77,7 +79,7 @@ def _hurwitz_zeta(zeta, s, q):
 
     A few terms are added until all arguments are positive; infinite at integers up to 0.
     """
-    q = q.astype(np.float64)
+    q = to_copy(q, np.dtype(np.float64))
     low = np.where(np.isfinite(q), q, 1)
     steps = int(np.ceil(-low.min(initial=1))) + 1 if low.size else 0
     if steps <= 0:
@@ -107,7 +109,7 @@ def mvlgamma(self, p):
     self = _real("mvlgamma", self)
     halves = np.arange(p, dtype=self.dtype) / self.dtype.type(2)
     total = gammaln(self[..., None] - halves).sum(axis=-1)
-    return np.asarray(total + p * (p - 1) / 4 * np.log(np.pi), dtype=self.dtype)
+    return row_major(np.asarray(total + p * (p - 1) / 4 * np.log(np.pi), dtype=self.dtype))
 
 
 def _real(name, array):

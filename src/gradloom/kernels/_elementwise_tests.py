@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
+from ._copies import clone
+from ._layout import as_operands, new_like
 
 
 def isposinf(self):
@@ -21,7 +23,7 @@ def _is_infinite(name, array, value):
     kind = array.dtype.kind
     if kind == "c":
         raise RuntimeError(f"{name} does not support complex inputs.")
-    return np.zeros(array.shape, bool) if kind in "iub" else np.equal(array, array.dtype.type(value))
+    return new_like(array, bool, make=np.zeros_like) if kind in "iub" else np.equal(array, array.dtype.type(value))
 
 
 def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
@@ -47,21 +49,21 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     elif self.dtype.itemsize == 2:
         self, other = self.astype(np.float32), other.astype(np.float32)
     error = np.absolute(self - other)
-    return close | (np.isfinite(error) & (error <= atol + np.absolute(rtol * other)))
+    return as_operands(close | (np.isfinite(error) & (error <= atol + np.absolute(rtol * other))), self, other)
 
 
 def nan_to_num(self, nan=None, posinf=None, neginf=None):
     """NaN replaced by `nan` (0), infinities by `posinf` and `neginf` (the largest and smallest finite number)."""
     kind = self.dtype.kind
     if kind in "iub":
-        return self.copy()
+        return clone(self)
     if kind == "c":
-        found = np.empty(self.shape, self.dtype)
+        found = new_like(self)
         found.real = nan_to_num(self.real, nan, posinf, neginf)
         found.imag = nan_to_num(self.imag, nan, posinf, neginf)
         return found
     if np.isfinite(self).all():
-        return self.copy()
+        return clone(self)
     limits = _limits(self.dtype)
     make = self.dtype.type
     found = np.where(np.isnan(self), make(0 if nan is None else nan), self)

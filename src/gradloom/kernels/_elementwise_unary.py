@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._copies import clone
+from ._layout import new_like
 from ._numbers import number_as
 from ._overlap import check_no_internal_overlap
 from ._reduced import like, widened
@@ -39,12 +41,12 @@ def sgn(self):
     if kind == "c":
         size = np.absolute(self)
         size = np.where(size == 0, like(1, size), size)
-        found = np.empty(self.shape, self.dtype)
+        found = new_like(self)
         np.divide(self.real, size, out=found.real)
         np.divide(self.imag, size, out=found.imag)
         return found
     if kind == "b":
-        return self.copy()
+        return clone(self)
     if kind == "f":  # 0 for NaN
         return np.subtract(np.greater(self, 0).view(np.int8), np.less(self, 0).view(np.int8)).astype(self.dtype)
     found = np.sign(self)
@@ -76,7 +78,7 @@ def round(self):
 
 def _rounded(name, ufunc, array):
     refuse(name, array, "bc")
-    return array.copy() if array.dtype.kind in "iu" else ufunc(array)
+    return clone(array) if array.dtype.kind in "iu" else ufunc(array)
 
 
 @widened
@@ -103,7 +105,7 @@ def log1p(self):
     if self.dtype.kind != "c":
         return np.log1p(self)
     real, imag = self.real, self.imag
-    found = np.empty(self.shape, self.dtype)
+    found = new_like(self)
     exact = np.log1p(np.where(np.absolute(self) < 0.5, real * (2 + real) + imag * imag, np.nan)) / 2
     found.real = np.where(np.isnan(exact), np.log(np.hypot(1 + real, imag)), exact)
     found.imag = np.arctan2(imag, 1 + real)
@@ -179,7 +181,9 @@ def fill(self, value):
     Raises:
         RuntimeError: for an array with dimensions, or a complex value for real numbers.
     """
-    return np.full(self.shape, _filling(self, value), self.dtype)
+    found = new_like(self)
+    found[...] = _filling(self, value)
+    return found
 
 
 def fill_(self, value):

@@ -101,4 +101,4 @@ def one_hot(self, num_classes=-1):
         num_classes = int(self.max()) + 1
     elif num_classes <= self.max():
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (self[..., None] == np.arange(num_classes)).astype(np.int64)
+    return (self[..., None] == np.arange(num_classes)).astype(np.int64, order="C")

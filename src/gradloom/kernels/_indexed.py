@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ._accumulate import add_rows, workspace
 from ._copies import clone
 from ._index_checks import still_writable, type_name
+from ._layout import as_operands, row_major
 from ._numbers import number_as
 
 _every = slice(None)
@@ -17,16 +19,41 @@ def index(self, indices):
     key = _key(self, indices)
     try:
         if len(key) and key[-1].__class__ is np.ndarray and key[-1].dtype.kind != "b" and self.flags.c_contiguous and (
-                all(k is _every for k in key[:-1])):
+                all(k is _every for k in key[:-1])) and (key[-1].ndim < 2 or key[-1].flags.c_contiguous):
             return self.take(key[-1], axis=len(key) - 1)
         out = self[tuple(key)]
     except IndexError:
         raise _explained(self, key) from None
     if out.__class__ is not np.ndarray or np.may_share_memory(out, self):
-        return np.array(out)
-    if out.flags.c_contiguous or any(a < b for a, b in zip(self.strides, self.strides[1:], strict=False)):
-        return out
-    return np.ascontiguousarray(out)
+        out = np.array(out)
+    if self.flags.c_contiguous and all(k is _every or k.ndim < 2 or k.flags.c_contiguous for k in key):
+        return row_major(out)
+    return _laid_out(self, key, out)
+
+
+def _laid_out(self, key, out):
+    """The result in memory as PyTorch's: in the order of the dimensions that are not indexed, and of the indices'."""
+    arrays = [(d, k) for d, k in _single(key) if k is not None]
+    indices = np.broadcast_arrays(*[k for _, k in arrays])
+    dims = [d for d, _ in arrays]
+    kept = [d for d in range(self.ndim) if d not in dims]
+    # The indices' dimensions stand where the first indexed dimension was, or in front if others lie between.
+    first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    strides = [self.strides[d] for d in kept]
+    count = indices[0].ndim
+    after = len(kept) - first
+    seen = [as_strided(self, out.shape, [*strides[:first], *(0,) * count, *strides[first:]])]
+    seen += [as_strided(k, out.shape, [*(0,) * first, *k.strides, *(0,) * after]) for k in indices]
+    return as_operands(out, *seen)
+
+
+def _single(key):
+    """(dimension, index of integers or None) for each dimension; a mask is an index for each of its dimensions."""
+    d = 0
+    for part in key:
+        for one in [None] if part is _every else part.nonzero() if part.dtype.kind == "b" else [part]:
+            yield d, one
+            d += 1
 
 
 def index_put(self, indices, values, accumulate=False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._dims import wrap_dim
+from ._layout import new_array, suggested_format
 
 
 def cat(tensors, dim=0):
@@ -38,12 +39,8 @@ def cat(tensors, dim=0):
 
 def _new_like_all(arrays, shape, dtype):
     """A new array, with the channels last in memory if all the arrays have them so."""
-    if len(shape) in (4, 5) and not arrays[0].flags.c_contiguous:
-        order = (0, *range(2, len(shape)), 1)
-        if all(a.transpose(order).flags.c_contiguous for a in arrays):
-            inverse = (0, len(shape) - 1, *range(1, len(shape) - 1))
-            return np.empty([shape[d] for d in order], dtype).transpose(inverse)
-    return np.empty(shape, dtype)
+    order = suggested_format(arrays[0])
+    return new_array(shape, dtype, order if all(suggested_format(a) is order for a in arrays) else None)
 
 
 def _length(first, array, dim, tensors):
@@ -67,7 +64,12 @@ def stack(tensors, dim=0):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                                f"{list(a.shape)} at entry {i}")
     dim = wrap_dim(dim, len(shape) + 1)
-    out = np.empty((*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors))
+    stacked, dtype = (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
+    if dim < len(shape) and suggested_format(tensors[0]) is not None:  # laid out as `cat` does it
+        joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1:])
+        out = _new_like_all(tensors, joined, dtype).reshape(stacked)
+    else:
+        out = np.empty(stacked, dtype)
     lead = (slice(None),) * dim
     for i, a in enumerate(tensors):
         out[(*lead, i)] = a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..device import channels_last, channels_last_3d, preserve_format
+from ._overlap import is_dense
 
 _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (0, 4, 1, 2, 3), (0, 2, 3, 4, 1))}
 
@@ -32,13 +33,15 @@ def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.nd
     Args:
         make: np.empty_like, np.zeros_like or np.ones_like.
     """
-    if memory_format is None or memory_format is preserve_format:
-        if 0 not in array.strides or not array.size:
-            return make(array, dtype, order="K")
-        order = memory_order(array)
-        made = _PLAIN[make]([array.shape[d] for d in order], dtype or array.dtype)
-        return made.transpose(inverse(order))
-    return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
+    if memory_format is not None and memory_format is not preserve_format:
+        return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
+    if not array.size or array.flags.c_contiguous and 1 not in array.shape:
+        return make(array, dtype, order="K")
+    dtype = np.dtype(dtype or array.dtype)
+    made = np.ndarray(array.shape, dtype, strides=[s * dtype.itemsize for s in strides_like(array)])
+    if make is not np.empty_like:
+        made.fill(make is np.ones_like)
+    return made
 
 
 _PLAIN = {np.empty_like: np.empty, np.zeros_like: np.zeros, np.ones_like: np.ones}
@@ -97,22 +100,82 @@ def row_major(array) -> np.ndarray:
     return array.reshape(-1).reshape(array.shape) if array.flags.c_contiguous else array.copy()
 
 
-def memory_order(array) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost; expanded ones stay between their neighbours."""
-    order: list[int] = []
-    for d in range(array.ndim - 1, -1, -1):  # `order` is from the innermost on until the end
-        place = i = len(order)
-        while i:
-            i -= 1
-            ours, theirs = array.strides[d], array.strides[order[i]]
-            if not ours or not theirs:
-                continue
-            if theirs > ours or theirs == ours and array.shape[order[i]] > array.shape[d]:
-                place = i
-            else:
+def strides_like(array) -> list[int]:
+    """The strides, in elements, of a result that lies in memory as its input does: without gaps, but otherwise in the
+    same order. They are the same ones where the input has no gaps, also those of dimensions of size 1."""
+    if is_dense(array):
+        return [s // array.itemsize for s in array.strides]
+    return strides_in_order(array.shape, memory_order(array))
+
+
+def strides_in_order(shape, order) -> list[int]:
+    """Strides, in elements, of an array without gaps whose dimensions lie in memory in an order, outermost first."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= shape[d]
+    return strides
+
+
+def empty_result(dtype, *operands) -> np.ndarray:
+    """Memory for the result of an elementwise function; see `as_operands`."""
+    shape = operands[0].shape if len(operands) == 1 else np.broadcast_shapes(*[a.shape for a in operands])
+    return as_operands(np.empty(shape, dtype), *operands, copy=False)
+
+
+def as_operands(found, *operands, copy=True) -> np.ndarray:
+    """The result of an elementwise function as PyTorch lays it out: in the order of the first operand, of the second
+    where the first does not tell (because a dimension of it is broadcast), and so on. NumPy prefers row-major order.
+
+    Costs next to nothing where all is row-major.
+    """
+    if found.ndim < 2 or not found.size:
+        return found
+    if found.flags.c_contiguous:
+        first = operands[0]
+        if first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands):
+            return found
+    strides = strides_in_order(found.shape, memory_order(*[np.broadcast_to(a, found.shape) for a in operands]))
+    strides = tuple([s * found.itemsize for s in strides])
+    if strides == found.strides:
+        return found
+    out = np.ndarray(found.shape, found.dtype, strides=strides)
+    if copy:
+        out[...] = found
+    return out
+
+
+def memory_order(*arrays) -> list[int]:
+    """The dimensions from the outermost in memory to the innermost, for arrays of one shape.
+
+    Between two dimensions the first array decides in which both have a stride; dimensions that are expanded in all of
+    them stay between their neighbours.
+    """
+    shape = arrays[0].shape
+    order = list(range(arrays[0].ndim - 1, -1, -1))  # from the innermost on, until the end
+    for i in range(1, len(order)):
+        place = i
+        for j in range(i - 1, -1, -1):
+            compared = _inside(order[place], order[j], arrays, shape)
+            if compared > 0:
+                order[place], order[j] = order[j], order[place]
+                place = j
+            elif compared < 0:
                 break
-        order.insert(place, d)
     return order[::-1]
+
+
+def _inside(d, other, arrays, shape) -> int:
+    """1 if dimension `d` lies inside of `other` in memory, -1 if outside, 0 if no array tells."""
+    for array in arrays:
+        ours, theirs = array.strides[d], array.strides[other]
+        if not ours or not theirs:
+            continue
+        if ours != theirs:
+            return 1 if ours < theirs else -1
+        if shape[other] > shape[d]:
+            return 1
+    return 0
 
 
 def inverse(order) -> list[int]:

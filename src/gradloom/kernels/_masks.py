@@ -6,7 +6,6 @@ import numpy as np
 
 from ..kernel_errors import size_mismatch
 from ._index_checks import still_writable, type_name, writable
-from ._layout import row_major
 from ._numbers import number_as
 from ._select import select
 
@@ -25,7 +24,7 @@ def masked_fill(self, mask, value):
     if mask.shape != self.shape:
         _check_broadcast(mask, self)
     found = select(mask, number, self)
-    return found if self.flags.c_contiguous else row_major(found)
+    return found if found.flags.c_contiguous else found.copy()
 
 
 def masked_fill_(self, mask, value):

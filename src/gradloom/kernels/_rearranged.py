@@ -6,8 +6,9 @@ from math import prod
 
 import numpy as np
 
+from ._copies import clone
 from ._dims import wrap_dim, wrap_dims
-from ._layout import new_array, new_like, suggested_format
+from ._layout import in_format, new_array, new_like, row_major, suggested_format
 
 _every, _slice = slice(None), slice
 
@@ -20,7 +21,7 @@ def repeat(self, repeats):
     sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
     if min(sizes, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
-    return np.tile(self, repeats) if repeats else self.copy()
+    return row_major(np.tile(self, repeats)) if repeats else self.copy()
 
 
 def repeat_interleave(repeats, output_size=None):
@@ -127,6 +128,8 @@ def constant_pad_nd(self, pad, value=0):
                                f"negative output size, which is invalid. Check dimension {d} of your input.")
         source[d] = _slice(max(-before, 0), n - max(-after, 0))
         target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
+    if max(pad, default=0) <= 0:
+        return clone(self[tuple(source)])
     from ._numbers import number_as
     out = new_array(shape, self.dtype, suggested_format(self))
     out[...] = number_as(value, self.dtype)
@@ -145,7 +148,7 @@ def pixel_shuffle(self, upscale_factor):
         raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
                            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
     blocks = self.reshape(prod(batch), c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return _fresh(blocks, (*batch, c // (r * r), h * r, w * r))
+    return in_format(_fresh(blocks, (*batch, c // (r * r), h * r, w * r)), suggested_format(self))
 
 
 def pixel_unshuffle(self, downscale_factor):
@@ -158,7 +161,7 @@ def pixel_unshuffle(self, downscale_factor):
             raise RuntimeError(f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
                                f"input.size({d})={size} is not divisible by {r}")
     blocks = self.reshape(prod(batch), c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
-    return _fresh(blocks, (*batch, c * r * r, h // r, w // r))
+    return in_format(_fresh(blocks, (*batch, c * r * r, h // r, w // r)), suggested_format(self))
 
 
 def channel_shuffle(self, groups):
@@ -170,7 +173,8 @@ def channel_shuffle(self, groups):
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    return _fresh(self.reshape(b, groups, c // groups, -1 if self.size else 0).swapaxes(1, 2), self.shape)
+    dealt = _fresh(self.reshape(b, groups, c // groups, -1 if self.size else 0).swapaxes(1, 2), self.shape)
+    return in_format(dealt, suggested_format(self))
 
 
 def _fresh(rearranged, shape):

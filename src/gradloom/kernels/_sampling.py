@@ -65,7 +65,7 @@ def _race(stream, rows, count):
         quotients = rows / exponential_(stream, np.empty(rows.shape, rows.dtype))
     if count == 1:
         return quotients.argmax(axis=1).reshape(-1, 1)
-    return np.argsort(-quotients, axis=1, kind="stable")[:, :count]
+    return np.argsort(-quotients, axis=1, kind="stable")[:, :count].copy()
 
 
 def _look_up(stream, rows, count):

@@ -281,7 +281,7 @@ def glu(self: np.ndarray, dim: int = -1) -> np.ndarray:
 
 @floating("glu_cpu")
 def _gated(a, b):
-    gate = np.negative(b, order="C")
+    gate = np.negative(b)
     np.exp(gate, out=gate)
     gate += 1
     return np.divide(a, gate, out=gate)

@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from ._filling import scalar_name
+from ._layout import suggested_format
 
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
 
@@ -100,8 +101,8 @@ def project(h, standardized, scale):
 # --- channels: (batch, channels, positions) -----------------------------------------------------------------------
 
 def is_channels_last(array):
-    """Whether the channels, dimension 1, lie innermost in memory, without gaps."""
-    return array.ndim > 2 and not array.flags.c_contiguous and np.moveaxis(array, 1, -1).flags.c_contiguous
+    """Whether the channels of images or volumes, dimension 1, lie innermost in memory."""
+    return suggested_format(array) is not None
 
 
 def to_channels(array, last):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ..storage import offset_in_elements
+from ._layout import empty_result
 from ._reduced import to_float
 
 _conjugated = None  # gradloom.bits.conjugated, which real programs do not import
@@ -25,7 +26,7 @@ def _pair(first, second):
 def complex(real, imag):
     """`real + 1j * imag`."""
     kind = _pair(real, imag)
-    found = np.empty(np.broadcast_shapes(real.shape, imag.shape), kind)
+    found = empty_result(kind, real, imag)
     found.real, found.imag = real, imag
     return found
 
@@ -33,7 +34,7 @@ def complex(real, imag):
 def polar(abs, angle):
     """`abs * exp(1j * angle)`."""
     kind = _pair(abs, angle)
-    found = np.empty(np.broadcast_shapes(abs.shape, angle.shape), kind)
+    found = empty_result(kind, abs, angle)
     found.real, found.imag = abs * np.cos(angle), abs * np.sin(angle)
     return found
 

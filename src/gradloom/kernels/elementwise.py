@@ -46,7 +46,6 @@ from ._elementwise_binary import (
     nextafter,
     ordered,
     where,
-    where_nonzero,
     xlogy,
     xlogy_by_scalar,
     xlogy_of_scalar,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from . import _gemm
+from ._layout import as_operands
 from ._precision import is_half, widen
 from ._refuse import not_implemented
 
@@ -129,7 +130,7 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
         raise RuntimeError(
             f"For integral input tensors, argument {name} must not be a floating point number."
         )
-    return add_scaled(self, np.multiply.outer(widen(vec1), widen(vec2)), beta, alpha)
+    return as_operands(add_scaled(self, np.multiply.outer(widen(vec1), widen(vec2)), beta, alpha), self)
 
 
 def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:

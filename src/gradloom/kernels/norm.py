@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from ._layout import in_format, suggested_format
 from ._standardize import (
     cast,
     channel_dot,
@@ -215,8 +216,8 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             by_channel *= weight[part]
         if bias is not None:
             by_channel += bias[part]
-    return (result.reshape(input.shape).astype(input.dtype, copy=False), cast(mean, stored).reshape(N, group),
-            cast(deviation, stored).reshape(N, group))
+    result = in_format(result.reshape(input.shape).astype(input.dtype, copy=False), suggested_format(input))
+    return result, cast(mean, stored).reshape(N, group), cast(deviation, stored).reshape(N, group)
 
 
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
@@ -240,6 +241,8 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         if output_mask[0]:
             weighted = g if scale is None else (g.reshape(count, *channels) * scale[part]).reshape(g.shape)
             project(weighted, block, deviation[part])
-    return (grad_input.reshape(input.shape).astype(input.dtype, copy=False) if output_mask[0] else None,
+    if output_mask[0]:
+        grad_input = in_format(grad_input.reshape(input.shape).astype(input.dtype, copy=False), suggested_format(input))
+    return (grad_input if output_mask[0] else None,
             cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
             cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None)

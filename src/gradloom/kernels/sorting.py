@@ -168,4 +168,4 @@ def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
         inverse = inverse.reshape(inverse_shape)
     if return_counts:
         counts = np.diff(np.flatnonzero(starts), append=n).astype(np.int64)
-    return np.ascontiguousarray(values), inverse, counts
+    return values, inverse, counts
