@@ -177,6 +177,17 @@ def test_a_leaf_that_requires_grad_must_not_be_dirty(torch):
         assert make(torch, write)(leaf(torch, 1.0)).tolist() == [2.0]
 
 
+def test_a_view_of_a_leaf_must_not_be_dirty(torch):
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place"):
+        make(torch, write)(leaf(torch, 1.0, 2.0)[:1])
+
+
+def test_one_of_several_views_must_not_be_dirty(torch):
+    part, _ = (leaf(torch, 1.0, 2.0) * 1).chunk(2)
+    with pytest.raises(RuntimeError, match="Output 0 of Split.* is a view and is being modified inplace"):
+        make(torch, write)(part)
+
+
 def test_what_is_dirty_must_be_returned(torch):
     def forward(ctx, x):
         x.mul_(2)

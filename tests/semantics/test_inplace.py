@@ -361,3 +361,10 @@ def test_what_requires_grad_cannot_be_resized(torch, a):
         with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
             resize()
     assert tuple(a.detach().resize_(3).shape) == (3,)
+
+
+def test_what_has_a_tangent_cannot_be_resized(torch):
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(torch.ones(4), torch.ones(4))
+        with pytest.raises(RuntimeError, match="cannot resize variables that has a forward grad"):
+            x.resize_(2)

@@ -101,11 +101,12 @@ def _checked_dirty(ctx, inputs, outputs, records):
 
 
 def _check_write(tensor, outputs: int) -> None:
-    """Refuse a write that would break the graph."""
-    if tensor.requires_grad and tensor.is_leaf:
-        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    """Refuse a write that would break the graph; forward has done it, so that a view's history may be out of date."""
     view = tensor._view
-    if view is not None:
+    if view is None:
+        if tensor.requires_grad and tensor.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    else:
         if outputs > 1:
             raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
                                "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
@@ -113,6 +114,8 @@ def _check_write(tensor, outputs: int) -> None:
                                "rest.")
         if view.creation != DEFAULT:
             raise RuntimeError(forbidden_view_message(view, "is being modified inplace"))
+        if view.base.requires_grad and view.base.is_leaf:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 def _checked_unmarked(ctx):

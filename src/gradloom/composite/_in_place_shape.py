@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..autograd.forward_ad import tangent_of
 from ..autograd.node import bump_version
 from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
-from ..dispatch import GRAD_OFF, state
+from ..dispatch import FORWARD_AD, GRAD_OFF, state
 from ..kernels._layout import is_in_format, new_array
 from ..storage import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from ..variants import not_implemented_node
@@ -17,10 +18,12 @@ def resize_(self, size, memory_format):
     """Give a tensor another size: on its own memory where that is large enough, else on new memory that begins alike.
 
     Raises:
-        RuntimeError: if the tensor requires grad.
+        RuntimeError: if the tensor requires grad, or has a tangent.
     """
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if state.flags & FORWARD_AD and tangent_of(self) is not None:
+        raise RuntimeError("cannot resize variables that has a forward grad")
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory formatPreserve")
     if min(size, default=0) < 0:
