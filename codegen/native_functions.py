@@ -21,6 +21,7 @@ from .families import DEFAULT_FAMILY, Families
 from .kernel_expr import KernelExpr, analyse, check_named
 from .kernel_index import FunctionIndex
 from .native_keys import check_domain, check_keys, word_of, words_of
+from .out_arguments import out_takes, out_words
 from .overloads import ambiguous_pairs, spell
 from .reserved import check_names
 from .schema import FunctionSchema, SchemaError, did_you_mean, parse
@@ -52,6 +53,7 @@ class NativeFunction:
     batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
     on_real         'self' if it gives a real tensor back as it is; else None
+    out             the words of `out:`; `out_takes` says what follows from them and from the rest
     half_numbers    'exact' if a number is not rounded to half precision before it meets such a tensor; else None
     top_level       whether an operator of a package is a function of gradloom's, too
     """
@@ -72,6 +74,7 @@ class NativeFunction:
     domain: Node | None
     number_overload: str | None = None
     on_real: str | None = None
+    out: tuple[str, ...] = ()
     half_numbers: str | None = None
     autocast: str | None = None
     batch: Batch | None = None
@@ -86,6 +89,11 @@ class NativeFunction:
     def schemas(self) -> tuple[FunctionSchema, ...]:
         """The operator itself and its derived variants."""
         return (self.schema, *(v.schema for v in self.derived))
+
+    @property
+    def out_takes(self) -> tuple[str, ...]:
+        """What it asks of a tensor given as `out=`, where that is not what most operators ask."""
+        return out_takes(self.out, self.type_promotion, self.tags, self.composite is not None)
 
     @property
     def is_view(self) -> bool:
@@ -228,6 +236,7 @@ class _Loader:
         check_names(text, schema)
         kernel, composite = self.implementation(entry, text, schema)
         self.check_method(entry, schema, variants)
+        derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
         return NativeFunction(
             entry=entry,
             text=text,
@@ -235,7 +244,7 @@ class _Loader:
             variants=variants,
             kernel=kernel,
             composite=composite,
-            derived=tuple(derive(schema, word) for word in words_of(entry, "autogen")),
+            derived=derived,
             tags=tuple(w.value for w in words_of(entry, "tags")),
             python_module=word_of(entry, "python_module"),
             family=self.families.of(entry, kernel, composite),
@@ -245,6 +254,7 @@ class _Loader:
             number_overload=self.number_overload(entry, schema),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
+            out=out_words(entry, schema, derived),
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
             batch=batch_of(entry, schema, self.rules),

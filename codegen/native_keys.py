@@ -44,6 +44,10 @@ TYPE_PROMOTIONS = (
 
 AUTOCASTS = ("lower_precision", "fp32", "promote")
 
+# of a tensor given as out=: its dtype, and which memory it may have in common with the inputs
+OUT_DTYPES = ("castable", "same_dtype")
+OUT_MEMORY = ("shared", "aligned", "apart")
+
 KEYS = {
     "func": Key("text", "the schema", required=True),
     "kernel": Key("text", "what computes it: `family.function` or an array expression"),
@@ -62,6 +66,7 @@ KEYS = {
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments", AUTOCASTS),
+    "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY)),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),

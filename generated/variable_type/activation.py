@@ -98,7 +98,7 @@ def relu(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(relu, (input,), out)
     if out is not None:
-        return write_out(relu, (input,), out)
+        return write_out(relu, (input,), out, "same_dtype")
     try:
         result_ = kernels_activation.relu(self_)
     except REFUSALS as error:
@@ -263,7 +263,7 @@ def threshold(input, threshold, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(threshold_wrapper, (input, threshold, value), out)
     if out is not None:
-        return write_out(threshold_wrapper, (input, threshold, value), out)
+        return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
     try:
         result_ = kernels_activation.threshold(self_, threshold, value)
     except REFUSALS as error:
@@ -469,7 +469,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hardtanh, (input, min_val, max_val), out)
     if out is not None:
-        return write_out(hardtanh, (input, min_val, max_val), out)
+        return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
     try:
         result_ = kernels_activation.hardtanh(self_, min_val, max_val)
     except REFUSALS as error:
@@ -670,7 +670,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(elu, (input, alpha, scale, input_scale), out)
     if out is not None:
-        return write_out(elu, (input, alpha, scale, input_scale), out)
+        return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
     try:
         result_ = kernels_activation.elu(self_, alpha, scale, input_scale)
     except REFUSALS as error:
@@ -929,7 +929,7 @@ def celu(input, alpha=1.0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(celu, (input, alpha), out)
     if out is not None:
-        return write_out(celu, (input, alpha), out)
+        return write_out(celu, (input, alpha), out, "same_dtype")
     try:
         result_ = kernels_activation.celu(self_, alpha)
     except REFUSALS as error:
@@ -1061,7 +1061,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(leaky_relu, (input, negative_slope), out)
     if out is not None:
-        return write_out(leaky_relu, (input, negative_slope), out)
+        return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
     try:
         result_ = kernels_activation.leaky_relu(self_, negative_slope)
     except REFUSALS as error:
@@ -1429,7 +1429,7 @@ def hardsigmoid(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hardsigmoid, (input,), out)
     if out is not None:
-        return write_out(hardsigmoid, (input,), out)
+        return write_out(hardsigmoid, (input,), out, "same_dtype")
     try:
         result_ = kernels_activation.hardsigmoid(self_)
     except REFUSALS as error:
@@ -1618,7 +1618,7 @@ def hardswish(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hardswish, (input,), out)
     if out is not None:
-        return write_out(hardswish, (input,), out)
+        return write_out(hardswish, (input,), out, "same_dtype shared")
     result_ = kernels_activation.hardswish(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1809,7 +1809,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hardshrink, (input, lambd), out)
     if out is not None:
-        return write_out(hardshrink, (input, lambd), out)
+        return write_out(hardshrink, (input, lambd), out, "same_dtype")
     try:
         result_ = kernels_activation.hardshrink(self_, lambd)
     except REFUSALS as error:
@@ -1945,7 +1945,7 @@ def softshrink(input, lambd=0.5, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(softshrink, (input, lambd), out)
     if out is not None:
-        return write_out(softshrink, (input, lambd), out)
+        return write_out(softshrink, (input, lambd), out, "same_dtype")
     try:
         result_ = kernels_activation.softshrink(self_, lambd)
     except REFUSALS as error:
@@ -2081,7 +2081,7 @@ def gelu(input, *, approximate='none', out=None):
     if flags and flags & INTERCEPT:
         return intercept(gelu, (input, approximate), out)
     if out is not None:
-        return write_out(gelu, (input,), out, approximate=approximate)
+        return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
     try:
         result_ = kernels_activation.gelu(self_, approximate)
     except REFUSALS as error:
@@ -2290,7 +2290,7 @@ def silu(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(silu, (input,), out)
     if out is not None:
-        return write_out(silu, (input,), out)
+        return write_out(silu, (input,), out, "same_dtype")
     try:
         result_ = kernels_activation.silu(self_)
     except REFUSALS as error:
@@ -2491,7 +2491,7 @@ def mish(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mish, (input,), out)
     if out is not None:
-        return write_out(mish, (input,), out)
+        return write_out(mish, (input,), out, "same_dtype")
     try:
         result_ = kernels_activation.mish(self_)
     except REFUSALS as error:
@@ -2689,7 +2689,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(softplus, (input, beta, threshold), out)
     if out is not None:
-        return write_out(softplus, (input, beta, threshold), out)
+        return write_out(softplus, (input, beta, threshold), out, "same_dtype")
     try:
         result_ = kernels_activation.softplus(self_, beta, threshold)
     except REFUSALS as error:
@@ -2828,7 +2828,7 @@ def log_sigmoid(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(log_sigmoid, (input,), out, composite_activation.log_sigmoid)
     if out is not None:
-        return write_out(log_sigmoid, (input,), out)
+        return write_out(log_sigmoid, (input,), out, "same_dtype shared")
     return composite_activation.log_sigmoid(input)
 
 
@@ -2989,7 +2989,7 @@ def glu(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(glu, (input, dim), out)
     if out is not None:
-        return write_out(glu, (input, dim), out)
+        return write_out(glu, (input, dim), out, "shared")
     result_ = kernels_activation.glu(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3113,7 +3113,7 @@ def softmax_int(input, dim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(softmax_int, (input, dim, dtype), out, composite_activation.softmax)
     if out is not None:
-        return write_out(softmax_int, (input, dim, dtype), out)
+        return write_out(softmax_int, (input, dim, dtype), out, "same_dtype shared")
     return composite_activation.softmax(input, dim, dtype)
 
 
@@ -3138,7 +3138,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
     if flags and flags & INTERCEPT:
         return intercept(_softmax, (input, dim, half_to_float), out)
     if out is not None:
-        return write_out(_softmax, (input, dim, half_to_float), out)
+        return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
     result_ = kernels_activation.softmax(self_, dim, half_to_float)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3313,7 +3313,7 @@ def log_softmax_int(input, dim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(log_softmax_int, (input, dim, dtype), out, composite_activation.log_softmax)
     if out is not None:
-        return write_out(log_softmax_int, (input, dim, dtype), out)
+        return write_out(log_softmax_int, (input, dim, dtype), out, "same_dtype shared")
     return composite_activation.log_softmax(input, dim, dtype)
 
 
@@ -3338,7 +3338,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
     if flags and flags & INTERCEPT:
         return intercept(_log_softmax, (input, dim, half_to_float), out)
     if out is not None:
-        return write_out(_log_softmax, (input, dim, half_to_float), out)
+        return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
     result_ = kernels_activation.log_softmax(self_, dim, half_to_float)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

@@ -71,7 +71,7 @@ def complex(real, imag, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(complex, (real, imag), out)
     if out is not None:
-        return write_out(complex, (real, imag), out)
+        return write_out(complex, (real, imag), out, "same_dtype")
     try:
         result_ = kernels_complex.complex(real_, imag_)
     except REFUSALS as error:
@@ -142,7 +142,7 @@ def polar(abs, angle, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(polar, (abs, angle), out)
     if out is not None:
-        return write_out(polar, (abs, angle), out)
+        return write_out(polar, (abs, angle), out, "same_dtype")
     try:
         result_ = kernels_complex.polar(abs_, angle_)
     except REFUSALS as error:
@@ -362,7 +362,7 @@ def _conj_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(_conj_copy, (input,), out)
     if out is not None:
-        return write_out(_conj_copy, (input,), out)
+        return write_out(_conj_copy, (input,), out, "same_dtype shared")
     result_ = kernels_complex.conj(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -480,7 +480,7 @@ def _neg_view_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(_neg_view_copy, (input,), out)
     if out is not None:
-        return write_out(_neg_view_copy, (input,), out)
+        return write_out(_neg_view_copy, (input,), out, "same_dtype shared")
     result_ = kernels_complex.neg_view(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -537,7 +537,7 @@ def conj_physical(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(conj_physical, (input,), out, composite_complex.conj_physical)
     if out is not None:
-        return write_out(conj_physical, (input,), out)
+        return write_out(conj_physical, (input,), out, "same_dtype")
     return composite_complex.conj_physical(input)
 
 
@@ -566,7 +566,7 @@ def _conj_physical(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(_conj_physical, (input,), out)
     if out is not None:
-        return write_out(_conj_physical, (input,), out)
+        return write_out(_conj_physical, (input,), out, "same_dtype")
     try:
         result_ = kernels_complex.conj_physical(self_)
     except REFUSALS as error:
@@ -838,7 +838,7 @@ def view_as_real_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(view_as_real_copy, (input,), out)
     if out is not None:
-        return write_out(view_as_real_copy, (input,), out)
+        return write_out(view_as_real_copy, (input,), out, "same_dtype shared")
     result_ = kernels_complex.view_as_real(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -956,7 +956,7 @@ def view_as_complex_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(view_as_complex_copy, (input,), out)
     if out is not None:
-        return write_out(view_as_complex_copy, (input,), out)
+        return write_out(view_as_complex_copy, (input,), out, "same_dtype shared")
     result_ = kernels_complex.view_as_complex(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

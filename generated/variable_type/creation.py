@@ -40,7 +40,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     if flags and flags & INTERCEPT:
         return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -65,7 +65,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     if flags and flags & INTERCEPT:
         return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -90,7 +90,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     if flags and flags & INTERCEPT:
         return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -115,7 +115,7 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     if flags and flags & INTERCEPT:
         return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
     if out is not None:
-        return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out)
+        return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -479,7 +479,7 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     if flags and flags & INTERCEPT:
         return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -504,7 +504,7 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     if flags and flags & INTERCEPT:
         return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -529,7 +529,7 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     if flags and flags & INTERCEPT:
         return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -554,7 +554,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     if flags and flags & INTERCEPT:
         return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -579,7 +579,7 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     if flags and flags & INTERCEPT:
         return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -604,7 +604,7 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     if flags and flags & INTERCEPT:
         return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -636,7 +636,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     if flags and flags & INTERCEPT:
         return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -668,7 +668,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     if flags and flags & INTERCEPT:
         return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -700,7 +700,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     if flags and flags & INTERCEPT:
         return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -725,7 +725,7 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     if flags and flags & INTERCEPT:
         return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -757,7 +757,7 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     if flags and flags & INTERCEPT:
         return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -789,7 +789,7 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     if flags and flags & INTERCEPT:
         return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -821,7 +821,7 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     if flags and flags & INTERCEPT:
         return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -846,7 +846,7 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -871,7 +871,7 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     if flags and flags & INTERCEPT:
         return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:

@@ -317,7 +317,7 @@ def add_Scalar(input, other, alpha, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(add_Scalar, (input, other, alpha), out)
     if out is not None:
-        return write_out(add_Scalar, (input, other, alpha), out)
+        return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
     try:
         result_ = kernels_elementwise.add_scalar(self_, other, alpha)
     except REFUSALS as error:
@@ -576,7 +576,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sub_Scalar, (input, other, alpha), out)
     if out is not None:
-        return write_out(sub_Scalar, (input, other, alpha), out)
+        return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
     try:
         result_ = kernels_elementwise.sub_scalar(self_, other, alpha)
     except REFUSALS as error:
@@ -5852,7 +5852,7 @@ def neg(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(neg, (input,), out)
     if out is not None:
-        return write_out(neg, (input,), out)
+        return write_out(neg, (input,), out, "same_dtype")
     try:
         result_ = xp.negative(self_)
     except REFUSALS as error:
@@ -6000,7 +6000,7 @@ def abs(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(abs, (input,), out)
     if out is not None:
-        return write_out(abs, (input,), out)
+        return write_out(abs, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.abs(self_)
     except REFUSALS as error:
@@ -6125,7 +6125,7 @@ def sgn(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sgn, (input,), out)
     if out is not None:
-        return write_out(sgn, (input,), out)
+        return write_out(sgn, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.sgn(self_)
     except REFUSALS as error:
@@ -6252,7 +6252,7 @@ def sign(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sign, (input,), out)
     if out is not None:
-        return write_out(sign, (input,), out)
+        return write_out(sign, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.sign(self_)
     except REFUSALS as error:
@@ -6371,7 +6371,7 @@ def floor(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(floor, (input,), out)
     if out is not None:
-        return write_out(floor, (input,), out)
+        return write_out(floor, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.floor(self_)
     except REFUSALS as error:
@@ -6490,7 +6490,7 @@ def ceil(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(ceil, (input,), out)
     if out is not None:
-        return write_out(ceil, (input,), out)
+        return write_out(ceil, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.ceil(self_)
     except REFUSALS as error:
@@ -6609,7 +6609,7 @@ def trunc(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(trunc, (input,), out)
     if out is not None:
-        return write_out(trunc, (input,), out)
+        return write_out(trunc, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.trunc(self_)
     except REFUSALS as error:
@@ -6726,7 +6726,7 @@ def round(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(round, (input,), out)
     if out is not None:
-        return write_out(round, (input,), out)
+        return write_out(round, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.round(self_)
     except REFUSALS as error:
@@ -6829,7 +6829,7 @@ def round_decimals(input, decimals, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(round_decimals, (input, decimals), out)
     if out is not None:
-        return write_out(round_decimals, (input, decimals), out)
+        return write_out(round_decimals, (input, decimals), out, "same_dtype")
     try:
         result_ = kernels_elementwise.round_decimals(self_, decimals)
     except REFUSALS as error:
@@ -6934,7 +6934,7 @@ def frac(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(frac, (input,), out)
     if out is not None:
-        return write_out(frac, (input,), out)
+        return write_out(frac, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.frac(self_)
     except REFUSALS as error:
@@ -7836,7 +7836,7 @@ def mvlgamma(input, p, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mvlgamma, (input, p), out)
     if out is not None:
-        return write_out(mvlgamma, (input, p), out)
+        return write_out(mvlgamma, (input, p), out, "shared")
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     try:
@@ -8613,7 +8613,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nan_to_num, (input, nan, posinf, neginf), out)
     if out is not None:
-        return write_out(nan_to_num, (input, nan, posinf, neginf), out)
+        return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
     try:
         result_ = kernels_elementwise.nan_to_num(self_, nan, posinf, neginf)
     except REFUSALS as error:
@@ -8740,7 +8740,7 @@ def frexp(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(frexp, (input,), out)
     if out is not None:
-        return write_out(frexp, (input,), out)
+        return write_out(frexp, (input,), out, "same_dtype")
     mantissa_, exponent_ = kernels_elementwise.frexp(self_)
     mantissa = None if mantissa_ is None else ops.wrap(mantissa_)
     exponent = None if exponent_ is None else ops.wrap(exponent_)
@@ -8866,7 +8866,7 @@ def bitwise_not(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(bitwise_not, (input,), out)
     if out is not None:
-        return write_out(bitwise_not, (input,), out)
+        return write_out(bitwise_not, (input,), out, "same_dtype")
     try:
         result_ = xp.invert(self_)
     except REFUSALS as error:
@@ -9063,7 +9063,7 @@ def isposinf(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(isposinf, (input,), out)
     if out is not None:
-        return write_out(isposinf, (input,), out)
+        return write_out(isposinf, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.isposinf(self_)
     except REFUSALS as error:
@@ -9100,7 +9100,7 @@ def isneginf(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(isneginf, (input,), out)
     if out is not None:
-        return write_out(isneginf, (input,), out)
+        return write_out(isneginf, (input,), out, "same_dtype")
     try:
         result_ = kernels_elementwise.isneginf(self_)
     except REFUSALS as error:
@@ -9174,7 +9174,7 @@ def signbit(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(signbit, (input,), out)
     if out is not None:
-        return write_out(signbit, (input,), out)
+        return write_out(signbit, (input,), out, "same_dtype")
     try:
         result_ = xp.signbit(self_)
     except REFUSALS as error:
@@ -11730,7 +11730,7 @@ def heaviside(input, values, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(heaviside, (input, values), out)
     if out is not None:
-        return write_out(heaviside, (input, values), out)
+        return write_out(heaviside, (input, values), out, "same_dtype")
     try:
         result_ = kernels_elementwise.heaviside(self_, values_)
     except REFUSALS as error:
@@ -12992,7 +12992,7 @@ def clamp(input, min, max, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(clamp, (input, min, max), out)
     if out is not None:
-        return write_out(clamp, (input, min, max), out)
+        return write_out(clamp, (input, min, max), out, "same_dtype")
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
         self_, = promote((input,), (min, max))
     try:
@@ -13110,7 +13110,7 @@ def clamp_min(input, min, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(clamp_min, (input, min), out)
     if out is not None:
-        return write_out(clamp_min, (input, min), out)
+        return write_out(clamp_min, (input, min), out, "same_dtype")
     if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
         self_, = promote((input,), (min,))
     try:
@@ -13357,7 +13357,7 @@ def clamp_max(input, max, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(clamp_max, (input, max), out)
     if out is not None:
-        return write_out(clamp_max, (input, max), out)
+        return write_out(clamp_max, (input, max), out, "same_dtype")
     if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
         self_, = promote((input,), (max,))
     try:
@@ -13605,7 +13605,7 @@ def where_self(condition, self, other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(where_self, (condition, self, other), out)
     if out is not None:
-        return write_out(where_self, (condition, self, other), out)
+        return write_out(where_self, (condition, self, other), out, "same_dtype")
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((self, other,), ())
     try:
@@ -13926,7 +13926,7 @@ def zero(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(zero, (input,), out)
     if out is not None:
-        return write_out(zero, (input,), out)
+        return write_out(zero, (input,), out, "same_dtype")
     try:
         result_ = xp.zeros_like(self_)
     except REFUSALS as error:
@@ -14231,7 +14231,7 @@ def absolute(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(absolute, (input,), out, composite_elementwise.absolute)
     if out is not None:
-        return write_out(absolute, (input,), out)
+        return write_out(absolute, (input,), out, "same_dtype")
     return composite_elementwise.absolute(input)
 
 
@@ -14567,7 +14567,7 @@ def negative(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(negative, (input,), out, composite_elementwise.negative)
     if out is not None:
-        return write_out(negative, (input,), out)
+        return write_out(negative, (input,), out, "same_dtype")
     return composite_elementwise.negative(input)
 
 
@@ -14615,7 +14615,7 @@ def fix(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fix, (input,), out, composite_elementwise.fix)
     if out is not None:
-        return write_out(fix, (input,), out)
+        return write_out(fix, (input,), out, "same_dtype")
     return composite_elementwise.fix(input)
 
 
@@ -15385,7 +15385,7 @@ def float_power_Tensor_Tensor(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Tensor_Tensor, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
-        return write_out(float_power_Tensor_Tensor, (input, exponent), out)
+        return write_out(float_power_Tensor_Tensor, (input, exponent), out, "same_dtype")
     return composite_elementwise.float_power(input, exponent)
 
 
@@ -15409,7 +15409,7 @@ def float_power_Scalar(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Scalar, (input, exponent), out, composite_elementwise.float_power_of_scalar)
     if out is not None:
-        return write_out(float_power_Scalar, (input, exponent), out)
+        return write_out(float_power_Scalar, (input, exponent), out, "same_dtype")
     return composite_elementwise.float_power_of_scalar(input, exponent)
 
 
@@ -15422,7 +15422,7 @@ def float_power_Tensor_Scalar(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Tensor_Scalar, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
-        return write_out(float_power_Tensor_Scalar, (input, exponent), out)
+        return write_out(float_power_Tensor_Scalar, (input, exponent), out, "same_dtype")
     return composite_elementwise.float_power(input, exponent)
 
 

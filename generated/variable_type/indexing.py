@@ -96,7 +96,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(masked_fill_Scalar, (input, mask, value), out)
     if out is not None:
-        return write_out(masked_fill_Scalar, (input, mask, value), out)
+        return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
     result_ = kernels_indexing.masked_fill(self_, mask_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -195,7 +195,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(masked_fill_Tensor, (input, mask, value), out)
     if out is not None:
-        return write_out(masked_fill_Tensor, (input, mask, value), out)
+        return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
     result_ = kernels_indexing.masked_fill(self_, mask_, value_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -305,7 +305,7 @@ def index_Tensor(input, indices, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(index_Tensor, (input, indices), out)
     if out is not None:
-        return write_out(index_Tensor, (input, indices), out)
+        return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
     result_ = kernels_indexing.index(self_, indices_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -596,7 +596,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     if flags and flags & INTERCEPT:
         return intercept(index_add, (input, dim, index, source, alpha), out)
     if out is not None:
-        return write_out(index_add, (input, dim, index, source), out, alpha=alpha)
+        return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
     result_ = kernels_indexing.index_add(self_, dim, index_, source_, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -736,7 +736,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
     if flags and flags & INTERCEPT:
         return intercept(index_reduce, (input, dim, index, source, reduce, include_self), out)
     if out is not None:
-        return write_out(index_reduce, (input, dim, index, source, reduce), out, include_self=include_self)
+        return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
     result_ = kernels_indexing.index_reduce(self_, dim, index_, source_, reduce, include_self)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -885,7 +885,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(index_copy, (input, dim, index, source), out)
     if out is not None:
-        return write_out(index_copy, (input, dim, index, source), out)
+        return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
     result_ = kernels_indexing.index_copy(self_, dim, index_, source_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1015,7 +1015,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(index_fill_int_Scalar, (input, dim, index, value), out)
     if out is not None:
-        return write_out(index_fill_int_Scalar, (input, dim, index, value), out)
+        return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
     result_ = kernels_indexing.index_fill(self_, dim, index_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1116,7 +1116,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(index_fill_int_Tensor, (input, dim, index, value), out)
     if out is not None:
-        return write_out(index_fill_int_Tensor, (input, dim, index, value), out)
+        return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
     result_ = kernels_indexing.index_fill(self_, dim, index_, value_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1229,7 +1229,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(index_put, (input, indices, values, accumulate), out)
     if out is not None:
-        return write_out(index_put, (input, indices, values, accumulate), out)
+        return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
     result_ = kernels_indexing.index_put(self_, indices_, values_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1400,7 +1400,7 @@ def masked_scatter(input, mask, source, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(masked_scatter, (input, mask, source), out)
     if out is not None:
-        return write_out(masked_scatter, (input, mask, source), out)
+        return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
     result_ = kernels_indexing.masked_scatter(self_, mask_, source_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1584,7 +1584,7 @@ def masked_select(input, mask, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(masked_select, (input, mask), out)
     if out is not None:
-        return write_out(masked_select, (input, mask), out)
+        return write_out(masked_select, (input, mask), out, "same_dtype apart")
     result_ = kernels_indexing.masked_select(self_, mask_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1650,7 +1650,7 @@ def put(input, index, source, accumulate=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(put, (input, index, source, accumulate), out)
     if out is not None:
-        return write_out(put, (input, index, source, accumulate), out)
+        return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
     result_ = kernels_indexing.put(self_, index_, source_, accumulate)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1782,7 +1782,7 @@ def take(input, index, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(take, (input, index), out)
     if out is not None:
-        return write_out(take, (input, index), out)
+        return write_out(take, (input, index), out, "same_dtype apart")
     result_ = kernels_indexing.take(self_, index_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1835,7 +1835,7 @@ def take_along_dim(input, indices, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(take_along_dim, (input, indices, dim), out, composite_indexing.take_along_dim)
     if out is not None:
-        return write_out(take_along_dim, (input, indices, dim), out)
+        return write_out(take_along_dim, (input, indices, dim), out, "same_dtype apart")
     return composite_indexing.take_along_dim(input, indices, dim)
 
 
@@ -1860,7 +1860,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(index_select, (input, dim, index), out)
     if out is not None:
-        return write_out(index_select, (input, dim, index), out)
+        return write_out(index_select, (input, dim, index), out, "same_dtype apart")
     result_ = kernels_indexing.index_select(self_, dim, index_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1926,7 +1926,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
     if flags and flags & INTERCEPT:
         return intercept(gather, (input, dim, index, sparse_grad), out)
     if out is not None:
-        return write_out(gather, (input, dim, index), out, sparse_grad=sparse_grad)
+        return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
     result_ = kernels_indexing.gather(self_, dim, index_, sparse_grad)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1989,7 +1989,7 @@ def scatter_src(input, dim, index, src, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(scatter_src, (input, dim, index, src), out)
     if out is not None:
-        return write_out(scatter_src, (input, dim, index, src), out)
+        return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
     result_ = kernels_indexing.scatter(self_, dim, index_, src_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2101,7 +2101,7 @@ def scatter_value(input, dim, index, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(scatter_value, (input, dim, index, value), out)
     if out is not None:
-        return write_out(scatter_value, (input, dim, index, value), out)
+        return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
     result_ = kernels_indexing.scatter_value(self_, dim, index_, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2197,7 +2197,7 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(scatter_reduce_overload, (input, dim, index, src, reduce), out)
     if out is not None:
-        return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out)
+        return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
     result_ = kernels_indexing.scatter_operation(self_, dim, index_, src_, reduce)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2250,7 +2250,7 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(scatter_value_reduce, (input, dim, index, value, reduce), out)
     if out is not None:
-        return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out)
+        return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
     result_ = kernels_indexing.scatter_operation(self_, dim, index_, value, reduce)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2312,7 +2312,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
     if flags and flags & INTERCEPT:
         return intercept(scatter_add, (input, dim, index, src), out)
     if out is not None:
-        return write_out(scatter_add, (input, dim, index, src), out)
+        return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
     result_ = kernels_indexing.scatter_add(self_, dim, index_, src_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2448,7 +2448,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
     if flags and flags & INTERCEPT:
         return intercept(scatter_reduce, (input, dim, index, src, reduce, include_self), out)
     if out is not None:
-        return write_out(scatter_reduce, (input, dim, index, src, reduce), out, include_self=include_self)
+        return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
     result_ = kernels_indexing.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2590,7 +2590,7 @@ def nonzero(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nonzero, (input,), out)
     if out is not None:
-        return write_out(nonzero, (input,), out)
+        return write_out(nonzero, (input,), out, "same_dtype apart")
     result_ = kernels_indexing.nonzero(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2630,7 +2630,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     if flags and flags & INTERCEPT:
         return intercept(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
     if out is not None:
-        return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
+        return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
     result_ = kernels_indexing.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2724,7 +2724,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     if flags and flags & INTERCEPT:
         return intercept(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
     if out is not None:
-        return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
+        return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
     result_ = kernels_indexing.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2971,7 +2971,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nonzero_static, (input, size, fill_value), out)
     if out is not None:
-        return write_out(nonzero_static, (input,), out, size=size, fill_value=fill_value)
+        return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
     result_ = kernels_indexing.nonzero_static(self_, size, fill_value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3049,7 +3049,7 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
     if flags and flags & INTERCEPT:
         return intercept(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
-        return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
+        return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
     result_ = kernels_indexing.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3075,7 +3075,7 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
     if flags and flags & INTERCEPT:
         return intercept(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
     if out is not None:
-        return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
+        return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
     result_ = kernels_indexing.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3101,7 +3101,7 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(bucketize_Tensor, (input, boundaries, out_int32, right), out)
     if out is not None:
-        return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out)
+        return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
     result_ = kernels_indexing.bucketize(self_, boundaries_, out_int32, right)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3127,7 +3127,7 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(bucketize_Scalar, (input, boundaries, out_int32, right), out)
     if out is not None:
-        return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out)
+        return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
     result_ = kernels_indexing.bucketize(input, boundaries_, out_int32, right)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3153,7 +3153,7 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
     if flags and flags & INTERCEPT:
         return intercept(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
     if out is not None:
-        return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
+        return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
     result_ = kernels_indexing.isin(elements_, test_elements_, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3179,7 +3179,7 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
     if flags and flags & INTERCEPT:
         return intercept(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
     if out is not None:
-        return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
+        return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
     result_ = kernels_indexing.isin(elements_, test_element, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3205,7 +3205,7 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
     if flags and flags & INTERCEPT:
         return intercept(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
     if out is not None:
-        return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
+        return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
     result_ = kernels_indexing.isin(element, test_elements_, assume_unique, invert)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

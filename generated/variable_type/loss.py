@@ -85,7 +85,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(mse_loss, (input, target, reduction), out)
     if out is not None:
-        return write_out(mse_loss, (input, target, reduction), out)
+        return write_out(mse_loss, (input, target, reduction), out, "shared")
     result_ = kernels_loss.mse_loss(self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -269,7 +269,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(smooth_l1_loss, (input, target, reduction, beta), out)
     if out is not None:
-        return write_out(smooth_l1_loss, (input, target, reduction, beta), out)
+        return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
     result_ = kernels_loss.smooth_l1_loss(self_, target_, reduction, beta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -430,7 +430,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(huber_loss, (input, target, reduction, delta), out)
     if out is not None:
-        return write_out(huber_loss, (input, target, reduction, delta), out)
+        return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
     result_ = kernels_loss.huber_loss(self_, target_, reduction, delta)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -589,7 +589,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(soft_margin_loss, (input, target, reduction), out)
     if out is not None:
-        return write_out(soft_margin_loss, (input, target, reduction), out)
+        return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
     result_ = kernels_loss.soft_margin_loss(self_, target_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -739,7 +739,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(binary_cross_entropy, (input, target, weight, reduction), out)
     if out is not None:
-        return write_out(binary_cross_entropy, (input, target, weight, reduction), out)
+        return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
     result_ = kernels_loss.binary_cross_entropy(self_, target_, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -986,7 +986,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
     if out is not None:
-        return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
+        return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
     result_ = kernels_loss.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1136,7 +1136,7 @@ def multilabel_margin_loss(input, target, reduction=1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(multilabel_margin_loss, (input, target, reduction), out, composite_loss.multilabel_margin_loss)
     if out is not None:
-        return write_out(multilabel_margin_loss, (input, target, reduction), out)
+        return write_out(multilabel_margin_loss, (input, target, reduction), out, "same_dtype shared")
     return composite_loss.multilabel_margin_loss(input, target, reduction)
 
 
@@ -1493,7 +1493,7 @@ def nll_loss(input, target, weight=None, reduction=1, ignore_index=-100, *, out=
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nll_loss, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss)
     if out is not None:
-        return write_out(nll_loss, (input, target, weight, reduction, ignore_index), out)
+        return write_out(nll_loss, (input, target, weight, reduction, ignore_index), out, "same_dtype shared")
     return composite_loss.nll_loss(input, target, weight, reduction, ignore_index)
 
 
@@ -1656,7 +1656,7 @@ def nll_loss2d(input, target, weight=None, reduction=1, ignore_index=-100, *, ou
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nll_loss2d, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss2d)
     if out is not None:
-        return write_out(nll_loss2d, (input, target, weight, reduction, ignore_index), out)
+        return write_out(nll_loss2d, (input, target, weight, reduction, ignore_index), out, "same_dtype shared")
     return composite_loss.nll_loss2d(input, target, weight, reduction, ignore_index)
 
 

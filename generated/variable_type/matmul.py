@@ -70,7 +70,7 @@ def mm(input, mat2, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(mm, (input, mat2), out)
     if out is not None:
-        return write_out(mm, (input, mat2), out)
+        return write_out(mm, (input, mat2), out, "same_dtype shared")
     result_ = kernels_matmul.mm(self_, mat2_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -151,7 +151,7 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(addmm, (input, mat1, mat2, beta, alpha), out)
     if out is not None:
-        return write_out(addmm, (input, mat1, mat2), out, beta=beta, alpha=alpha)
+        return write_out(addmm, (input, mat1, mat2), out, "same_dtype shared", beta=beta, alpha=alpha)
     result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -310,7 +310,7 @@ def bmm(input, mat2, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(bmm, (input, mat2), out)
     if out is not None:
-        return write_out(bmm, (input, mat2), out)
+        return write_out(bmm, (input, mat2), out, "same_dtype shared")
     result_ = kernels_matmul.bmm(self_, mat2_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -384,7 +384,7 @@ def dot(input, tensor, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(dot, (input, tensor), out)
     if out is not None:
-        return write_out(dot, (input, tensor), out)
+        return write_out(dot, (input, tensor), out, "same_dtype shared")
     result_ = kernels_matmul.dot(self_, tensor_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -458,7 +458,7 @@ def mv(input, vec, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mv, (input, vec), out)
     if out is not None:
-        return write_out(mv, (input, vec), out)
+        return write_out(mv, (input, vec), out, "same_dtype shared")
     result_ = kernels_matmul.mv(self_, vec_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -532,7 +532,7 @@ def vdot(input, other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(vdot, (input, other), out)
     if out is not None:
-        return write_out(vdot, (input, other), out)
+        return write_out(vdot, (input, other), out, "same_dtype shared")
     result_ = kernels_matmul.vdot(self_, other_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -609,7 +609,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     if flags and flags & INTERCEPT:
         return intercept(addmv, (input, mat, vec, beta, alpha), out)
     if out is not None:
-        return write_out(addmv, (input, mat, vec), out, beta=beta, alpha=alpha)
+        return write_out(addmv, (input, mat, vec), out, "same_dtype", beta=beta, alpha=alpha)
     result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -922,7 +922,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(baddbmm, (input, batch1, batch2, beta, alpha), out)
     if out is not None:
-        return write_out(baddbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
+        return write_out(baddbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
     result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1077,7 +1077,7 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(addbmm, (input, batch1, batch2, beta, alpha), out)
     if out is not None:
-        return write_out(addbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
+        return write_out(addbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
     result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1230,7 +1230,7 @@ def linalg_cross(input, other, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_cross, (input, other, dim), out)
     if out is not None:
-        return write_out(linalg_cross, (input, other, dim), out)
+        return write_out(linalg_cross, (input, other, dim), out, "same_dtype apart")
     result_ = kernels_matmul.linalg_cross(self_, other_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1288,7 +1288,7 @@ def cross(input, other, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(cross, (input, other, dim), out, composite_matmul.cross)
     if out is not None:
-        return write_out(cross, (input, other, dim), out)
+        return write_out(cross, (input, other, dim), out, "same_dtype apart")
     return composite_matmul.cross(input, other, dim)
 
 
@@ -1405,7 +1405,7 @@ def matmul(input, other, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(matmul, (input, other), out, composite_matmul.matmul)
     if out is not None:
-        return write_out(matmul, (input, other), out)
+        return write_out(matmul, (input, other), out, "same_dtype shared")
     return composite_matmul.matmul(input, other)
 
 
@@ -1430,7 +1430,7 @@ def linear(input, weight, bias=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linear, (input, weight, bias), out, composite_matmul.linear)
     if out is not None:
-        return write_out(linear, (input, weight, bias), out)
+        return write_out(linear, (input, weight, bias), out, "same_dtype shared")
     return composite_matmul.linear(input, weight, bias)
 
 
@@ -1455,7 +1455,7 @@ def linalg_matmul(input, other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_matmul, (input, other), out, composite_matmul.matmul)
     if out is not None:
-        return write_out(linalg_matmul, (input, other), out)
+        return write_out(linalg_matmul, (input, other), out, "same_dtype shared")
     return composite_matmul.matmul(input, other)
 
 
@@ -1474,7 +1474,7 @@ def linalg_vecdot(x, y, dim, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_vecdot, (x, y, dim), out, composite_matmul.linalg_vecdot)
     if out is not None:
-        return write_out(linalg_vecdot, (x, y, dim), out)
+        return write_out(linalg_vecdot, (x, y, dim), out, "same_dtype shared")
     return composite_matmul.linalg_vecdot(x, y, dim)
 
 
@@ -1543,7 +1543,7 @@ def inner(input, other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(inner, (input, other), out, composite_matmul.inner)
     if out is not None:
-        return write_out(inner, (input, other), out)
+        return write_out(inner, (input, other), out, "shared")
     return composite_matmul.inner(input, other)
 
 
@@ -1562,7 +1562,7 @@ def tensordot(input, other, dims_self, dims_other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(tensordot, (input, other, dims_self, dims_other), out, composite_matmul.tensordot)
     if out is not None:
-        return write_out(tensordot, (input, other, dims_self, dims_other), out)
+        return write_out(tensordot, (input, other, dims_self, dims_other), out, "same_dtype shared")
     return composite_matmul.tensordot(input, other, dims_self, dims_other)
 
 
@@ -1611,7 +1611,7 @@ def chain_matmul(matrices, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(chain_matmul, (matrices,), out, composite_matmul.chain_matmul)
     if out is not None:
-        return write_out(chain_matmul, (matrices,), out)
+        return write_out(chain_matmul, (matrices,), out, "same_dtype shared")
     return composite_matmul.chain_matmul(matrices)
 
 
@@ -1624,7 +1624,7 @@ def linalg_multi_dot(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_multi_dot, (tensors,), out, composite_matmul.linalg_multi_dot)
     if out is not None:
-        return write_out(linalg_multi_dot, (tensors,), out)
+        return write_out(linalg_multi_dot, (tensors,), out, "same_dtype shared")
     return composite_matmul.linalg_multi_dot(tensors)
 
 

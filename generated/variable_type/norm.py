@@ -66,7 +66,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     if flags and flags & INTERCEPT:
         return intercept(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
     if out is not None:
-        return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
+        return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
     result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)
@@ -289,7 +289,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
     if out is not None:
-        return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
+        return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out, "same_dtype shared")
     result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
     result0 = None if result0_ is None else ops.wrap(result0_)
     result1 = None if result1_ is None else ops.wrap(result1_)

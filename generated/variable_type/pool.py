@@ -197,7 +197,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     if flags and flags & INTERCEPT:
         return intercept(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
-        return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
+        return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
     result_ = kernels_pool.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -741,7 +741,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
     if out is not None:
-        return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
+        return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
     result_ = kernels_pool.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

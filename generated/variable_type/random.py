@@ -66,7 +66,7 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     if flags and flags & INTERCEPT:
         return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -91,7 +91,7 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
     if flags and flags & INTERCEPT:
         return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -116,7 +116,7 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     if flags and flags & INTERCEPT:
         return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -141,7 +141,7 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
     if flags and flags & INTERCEPT:
         return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -302,7 +302,7 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
     if flags and flags & INTERCEPT:
         return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -327,7 +327,7 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
     if flags and flags & INTERCEPT:
         return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -352,7 +352,7 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
     if flags and flags & INTERCEPT:
         return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -377,7 +377,7 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
     if flags and flags & INTERCEPT:
         return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -606,7 +606,7 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     if flags and flags & INTERCEPT:
         return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -631,7 +631,7 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
     if flags and flags & INTERCEPT:
         return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
     if out is not None:
-        return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
+        return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
     if device is not None:
         check_device(device)
     if layout is not None:
@@ -1289,7 +1289,7 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(multinomial, (input, num_samples, replacement, generator), out)
     if out is not None:
-        return write_out(multinomial, (input, num_samples, replacement, generator), out)
+        return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
     result_ = kernels_random.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

@@ -106,7 +106,7 @@ def sum(input, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sum, (input, dtype), out)
     if out is not None:
-        return write_out(sum, (input, dtype), out)
+        return write_out(sum, (input, dtype), out, "shared")
     result_ = kernels_reduction.sum(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -161,7 +161,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sum_dim_IntList, (input, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out)
+        return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "shared")
     result_ = kernels_reduction.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -218,7 +218,7 @@ def mean(input, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mean, (input, dtype), out)
     if out is not None:
-        return write_out(mean, (input, dtype), out)
+        return write_out(mean, (input, dtype), out, "shared")
     result_ = kernels_reduction.mean(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -274,7 +274,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mean_dim, (input, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(mean_dim, (input, dim, keepdim, dtype), out)
+        return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
     result_ = kernels_reduction.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -332,7 +332,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nansum, (input, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(nansum, (input, dim, keepdim, dtype), out)
+        return write_out(nansum, (input, dim, keepdim, dtype), out, "shared")
     result_ = kernels_reduction.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -382,7 +382,7 @@ def nanmean(input, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nanmean, (input, dim, keepdim, dtype), out, composite_reduction.nanmean)
     if out is not None:
-        return write_out(nanmean, (input, dim, keepdim, dtype), out)
+        return write_out(nanmean, (input, dim, keepdim, dtype), out, "shared")
     return composite_reduction.nanmean(input, dim, keepdim, dtype)
 
 
@@ -405,7 +405,7 @@ def prod(input, dtype, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(prod, (input, dtype), out)
     if out is not None:
-        return write_out(prod, (input, dtype), out)
+        return write_out(prod, (input, dtype), out, "shared")
     result_ = kernels_reduction.prod(self_, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -464,7 +464,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(prod_dim_int, (input, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(prod_dim_int, (input, dim, keepdim, dtype), out)
+        return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "shared")
     result_ = kernels_reduction.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -515,7 +515,7 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(std_dim, (input, dim, unbiased, keepdim), out, composite_reduction.std_dim)
     if out is not None:
-        return write_out(std_dim, (input, dim, unbiased, keepdim), out)
+        return write_out(std_dim, (input, dim, unbiased, keepdim), out, "shared")
     return composite_reduction.std_dim(input, dim, unbiased, keepdim)
 
 
@@ -537,7 +537,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(std_correction, (input, dim, correction, keepdim), out)
     if out is not None:
-        return write_out(std_correction, (input, dim, correction, keepdim), out)
+        return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
     result_ = kernels_reduction.std(self_, dim, correction, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -680,7 +680,7 @@ def var_dim(input, dim, unbiased, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(var_dim, (input, dim, unbiased, keepdim), out, composite_reduction.var_dim)
     if out is not None:
-        return write_out(var_dim, (input, dim, unbiased, keepdim), out)
+        return write_out(var_dim, (input, dim, unbiased, keepdim), out, "shared")
     return composite_reduction.var_dim(input, dim, unbiased, keepdim)
 
 
@@ -702,7 +702,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(var_correction, (input, dim, correction, keepdim), out)
     if out is not None:
-        return write_out(var_correction, (input, dim, correction, keepdim), out)
+        return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
     result_ = kernels_reduction.var(self_, dim, correction, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -851,7 +851,7 @@ def amax(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(amax, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(amax, (input, dim, keepdim), out)
+        return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
     result_ = kernels_reduction.amax(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -909,7 +909,7 @@ def amin(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(amin, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(amin, (input, dim, keepdim), out)
+        return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
     result_ = kernels_reduction.amin(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -968,7 +968,7 @@ def aminmax(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(aminmax, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(aminmax, (input, dim, keepdim), out)
+        return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
     min_, max_ = kernels_reduction.aminmax(self_, dim, keepdim)
     min = None if min_ is None else ops.wrap(min_)
     max = None if max_ is None else ops.wrap(max_)
@@ -1029,7 +1029,7 @@ def max(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(max, (input,), out)
     if out is not None:
-        return write_out(max, (input,), out)
+        return write_out(max, (input,), out, "shared")
     result_ = kernels_reduction.max(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1085,7 +1085,7 @@ def max_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(max_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(max_dim, (input, dim, keepdim), out)
+        return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.max_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -1140,7 +1140,7 @@ def min(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(min, (input,), out)
     if out is not None:
-        return write_out(min, (input,), out)
+        return write_out(min, (input,), out, "shared")
     result_ = kernels_reduction.min(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1196,7 +1196,7 @@ def min_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(min_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(min_dim, (input, dim, keepdim), out)
+        return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.min_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -1245,7 +1245,7 @@ def argmax(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(argmax, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(argmax, (input, dim, keepdim), out)
+        return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
     result_ = kernels_reduction.argmax(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1271,7 +1271,7 @@ def argmin(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(argmin, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(argmin, (input, dim, keepdim), out)
+        return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
     result_ = kernels_reduction.argmin(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1297,7 +1297,7 @@ def all(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(all, (input,), out)
     if out is not None:
-        return write_out(all, (input,), out)
+        return write_out(all, (input,), out, "shared")
     result_ = kernels_reduction.all(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1323,7 +1323,7 @@ def all_dims(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(all_dims, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(all_dims, (input, dim, keepdim), out)
+        return write_out(all_dims, (input, dim, keepdim), out, "shared")
     result_ = kernels_reduction.all_dims(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1349,7 +1349,7 @@ def all_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(all_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(all_dim, (input, dim, keepdim), out)
+        return write_out(all_dim, (input, dim, keepdim), out, "shared")
     result_ = kernels_reduction.all_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1375,7 +1375,7 @@ def any(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(any, (input,), out)
     if out is not None:
-        return write_out(any, (input,), out)
+        return write_out(any, (input,), out, "shared")
     result_ = kernels_reduction.any(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1401,7 +1401,7 @@ def any_dims(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(any_dims, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(any_dims, (input, dim, keepdim), out)
+        return write_out(any_dims, (input, dim, keepdim), out, "shared")
     result_ = kernels_reduction.any_dims(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1427,7 +1427,7 @@ def any_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(any_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(any_dim, (input, dim, keepdim), out)
+        return write_out(any_dim, (input, dim, keepdim), out, "shared")
     result_ = kernels_reduction.any_dim(self_, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1453,7 +1453,7 @@ def count_nonzero(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(count_nonzero, (input, dim), out)
     if out is not None:
-        return write_out(count_nonzero, (input, dim), out)
+        return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
     result_ = kernels_reduction.count_nonzero(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1479,7 +1479,7 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(count_nonzero_dim_IntList, (input, dim), out)
     if out is not None:
-        return write_out(count_nonzero_dim_IntList, (input, dim), out)
+        return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
     result_ = kernels_reduction.count_nonzero(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1510,7 +1510,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(norm_ScalarOpt_dtype, (input, p, dtype), out)
     if out is not None:
-        return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
+        return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
     result_ = kernels_reduction.norm(self_, p, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1570,7 +1570,7 @@ def norm_Scalar(input, p, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(norm_Scalar, (input, p), out)
     if out is not None:
-        return write_out(norm_Scalar, (input, p), out)
+        return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
     result_ = kernels_reduction.norm(self_, p)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1628,7 +1628,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
+        return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
     result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1690,7 +1690,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
     if out is not None:
-        return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
+        return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
     result_ = kernels_reduction.norm_dim(self_, p, dim, keepdim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1741,7 +1741,7 @@ def frobenius_norm_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(frobenius_norm_dim, (input, dim, keepdim), out, composite_reduction.frobenius_norm)
     if out is not None:
-        return write_out(frobenius_norm_dim, (input, dim, keepdim), out)
+        return write_out(frobenius_norm_dim, (input, dim, keepdim), out, "same_dtype shared")
     return composite_reduction.frobenius_norm(input, dim, keepdim)
 
 
@@ -1763,7 +1763,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
     if out is not None:
-        return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
+        return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
     result_ = kernels_reduction.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1824,7 +1824,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(logsumexp, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(logsumexp, (input, dim, keepdim), out)
+        return write_out(logsumexp, (input, dim, keepdim), out, "shared")
     if self_.dtype.kind not in 'fcV':
         self_, = promote_to_float((input,), ())
     result_ = kernels_reduction.logsumexp(self_, dim, keepdim)
@@ -1876,7 +1876,7 @@ def special_logsumexp(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_logsumexp, (input, dim, keepdim), out, composite_reduction.special_logsumexp)
     if out is not None:
-        return write_out(special_logsumexp, (input, dim, keepdim), out)
+        return write_out(special_logsumexp, (input, dim, keepdim), out, "shared")
     return composite_reduction.special_logsumexp(input, dim, keepdim)
 
 
@@ -2111,7 +2111,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(cummax, (input, dim), out)
     if out is not None:
-        return write_out(cummax, (input, dim), out)
+        return write_out(cummax, (input, dim), out, "same_dtype shared")
     values_, indices_ = kernels_reduction.cummax(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2173,7 +2173,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(cummin, (input, dim), out)
     if out is not None:
-        return write_out(cummin, (input, dim), out)
+        return write_out(cummin, (input, dim), out, "same_dtype shared")
     values_, indices_ = kernels_reduction.cummin(self_, dim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2237,7 +2237,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(logcumsumexp, (input, dim), out)
     if out is not None:
-        return write_out(logcumsumexp, (input, dim), out)
+        return write_out(logcumsumexp, (input, dim), out, "same_dtype")
     result_ = kernels_reduction.logcumsumexp(self_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2302,7 +2302,7 @@ def median(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(median, (input,), out)
     if out is not None:
-        return write_out(median, (input,), out)
+        return write_out(median, (input,), out, "same_dtype shared")
     result_ = kernels_reduction.median(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2358,7 +2358,7 @@ def median_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(median_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(median_dim, (input, dim, keepdim), out)
+        return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.median_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2413,7 +2413,7 @@ def nanmedian(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nanmedian, (input,), out)
     if out is not None:
-        return write_out(nanmedian, (input,), out)
+        return write_out(nanmedian, (input,), out, "same_dtype shared")
     result_ = kernels_reduction.nanmedian(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2469,7 +2469,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nanmedian_dim, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(nanmedian_dim, (input, dim, keepdim), out)
+        return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.nanmedian_dim(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2522,7 +2522,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(kthvalue, (input, k, dim, keepdim), out)
     if out is not None:
-        return write_out(kthvalue, (input, k, dim, keepdim), out)
+        return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.kthvalue(self_, k, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2575,7 +2575,7 @@ def mode(input, dim, keepdim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(mode, (input, dim, keepdim), out)
     if out is not None:
-        return write_out(mode, (input, dim, keepdim), out)
+        return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
     values_, indices_ = kernels_reduction.mode(self_, dim, keepdim)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -2620,7 +2620,7 @@ def quantile(input, q, dim, keepdim, interpolation, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(quantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
     if out is not None:
-        return write_out(quantile, (input, q, dim, keepdim, interpolation), out)
+        return write_out(quantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
 
 
@@ -2633,7 +2633,7 @@ def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(quantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.quantile)
     if out is not None:
-        return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out)
+        return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
     return composite_reduction.quantile(input, q, dim, keepdim, interpolation)
 
 
@@ -2646,7 +2646,7 @@ def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nanquantile, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
     if out is not None:
-        return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out)
+        return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
 
 
@@ -2659,7 +2659,7 @@ def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction.nanquantile)
     if out is not None:
-        return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out)
+        return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
     return composite_reduction.nanquantile(input, q, dim, keepdim, interpolation)
 
 
@@ -2791,7 +2791,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(_cdist_forward, (x1, x2, p, compute_mode), out)
     if out is not None:
-        return write_out(_cdist_forward, (x1, x2, p, compute_mode), out)
+        return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
     result_ = kernels_reduction.cdist(x1_, x2_, p, compute_mode)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2868,7 +2868,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(renorm, (input, p, dim, maxnorm), out)
     if out is not None:
-        return write_out(renorm, (input, p, dim, maxnorm), out)
+        return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
     result_ = kernels_reduction.renorm(self_, p, dim, maxnorm)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2994,7 +2994,7 @@ def trace(input, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(trace, (input,), out)
     if out is not None:
-        return write_out(trace, (input,), out)
+        return write_out(trace, (input,), out, "same_dtype shared")
     result_ = kernels_reduction.trace(self_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3133,7 +3133,7 @@ def bincount(input, weights=None, minlength=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(bincount, (input, weights, minlength), out)
     if out is not None:
-        return write_out(bincount, (input, weights, minlength), out)
+        return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
     result_ = kernels_reduction.bincount(self_, weights_, minlength)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3169,7 +3169,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(histc, (input, bins, min, max), out)
     if out is not None:
-        return write_out(histc, (input, bins, min, max), out)
+        return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
     result_ = kernels_reduction.histc(self_, bins, min, max)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3326,7 +3326,7 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(histogram_bins_tensor, (input, bins, weight, density), out)
     if out is not None:
-        return write_out(histogram_bins_tensor, (input, bins, weight, density), out)
+        return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
     hist_, bin_edges_ = kernels_reduction.histogram_of_bins(self_, bins_, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
@@ -3348,7 +3348,7 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(histogram_bin_ct, (input, bins, range, weight, density), out)
     if out is not None:
-        return write_out(histogram_bin_ct, (input, bins, range, weight, density), out)
+        return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
     hist_, bin_edges_ = kernels_reduction.histogram(self_, bins, range, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)

@@ -174,7 +174,7 @@ def detach_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(detach_copy, (input,), out)
     if out is not None:
-        return write_out(detach_copy, (input,), out)
+        return write_out(detach_copy, (input,), out, "same_dtype shared")
     result_ = self_.copy()
     result_ = default_float(asarray(result_), self_)
     result = new(Tensor)
@@ -213,7 +213,7 @@ def clone(input, memory_format, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(clone, (input, memory_format), out)
     if out is not None:
-        return write_out(clone, (input, memory_format), out)
+        return write_out(clone, (input, memory_format), out, "same_dtype shared")
     result_ = kernels_shape.clone(self_, memory_format)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -545,7 +545,7 @@ def alias_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(alias_copy, (input,), out)
     if out is not None:
-        return write_out(alias_copy, (input,), out)
+        return write_out(alias_copy, (input,), out, "same_dtype shared")
     result_ = kernels_shape.alias(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -654,7 +654,7 @@ def view_copy(input, size, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(view_copy, (input, size), out)
     if out is not None:
-        return write_out(view_copy, (input, size), out)
+        return write_out(view_copy, (input, size), out, "same_dtype shared")
     result_ = kernels_shape.view(self_, size).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -728,7 +728,7 @@ def view_copy_dtype(input, dtype, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(view_copy_dtype, (input, dtype), out)
     if out is not None:
-        return write_out(view_copy_dtype, (input, dtype), out)
+        return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
     result_ = kernels_shape.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1025,7 +1025,7 @@ def expand_copy(input, size, implicit, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(expand_copy, (input, size, implicit), out)
     if out is not None:
-        return write_out(expand_copy, (input, size, implicit), out)
+        return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
     result_ = kernels_shape.expand(self_, size, implicit).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1186,7 +1186,7 @@ def permute_copy(input, dims, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(permute_copy, (input, dims), out)
     if out is not None:
-        return write_out(permute_copy, (input, dims), out)
+        return write_out(permute_copy, (input, dims), out, "same_dtype shared")
     result_ = kernels_shape.permute(self_, dims).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1305,7 +1305,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(transpose_copy, (input, dim0, dim1), out)
     if out is not None:
-        return write_out(transpose_copy, (input, dim0, dim1), out)
+        return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
     result_ = kernels_shape.transpose(self_, dim0, dim1).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1484,7 +1484,7 @@ def t_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(t_copy, (input,), out)
     if out is not None:
-        return write_out(t_copy, (input,), out)
+        return write_out(t_copy, (input,), out, "same_dtype shared")
     result_ = kernels_shape.t(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -1909,7 +1909,7 @@ def squeeze_copy(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(squeeze_copy, (input,), out)
     if out is not None:
-        return write_out(squeeze_copy, (input,), out)
+        return write_out(squeeze_copy, (input,), out, "same_dtype shared")
     result_ = kernels_shape.squeeze(self_).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2016,7 +2016,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(squeeze_copy_dim, (input, dim), out)
     if out is not None:
-        return write_out(squeeze_copy_dim, (input, dim), out)
+        return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
     result_ = kernels_shape.squeeze_dim(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2124,7 +2124,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(squeeze_copy_dims, (input, dim), out)
     if out is not None:
-        return write_out(squeeze_copy_dims, (input, dim), out)
+        return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
     result_ = kernels_shape.squeeze_dims(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2392,7 +2392,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(unsqueeze_copy, (input, dim), out)
     if out is not None:
-        return write_out(unsqueeze_copy, (input, dim), out)
+        return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
     result_ = kernels_shape.unsqueeze(self_, dim).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2570,7 +2570,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(as_strided_copy, (input, size, stride, storage_offset), out)
     if out is not None:
-        return write_out(as_strided_copy, (input, size, stride, storage_offset), out)
+        return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
     result_ = kernels_shape.as_strided(self_, size, stride, storage_offset).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2754,7 +2754,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     if flags and flags & INTERCEPT:
         return intercept(select_copy, (input, dim, index), out)
     if out is not None:
-        return write_out(select_copy, (input, dim, index), out)
+        return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
     result_ = kernels_shape.select(self_, dim, index).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2816,7 +2816,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(select_backward, (grad_output, input_sizes, dim, index), out)
     if out is not None:
-        return write_out(select_backward, (grad_output, input_sizes, dim, index), out)
+        return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
     result_ = kernels_shape.select_backward(grad_output_, input_sizes, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2925,7 +2925,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(slice_copy_Tensor, (input, dim, start, end, step), out)
     if out is not None:
-        return write_out(slice_copy_Tensor, (input, dim, start, end, step), out)
+        return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
     result_ = kernels_shape.slice(self_, dim, start, end, step).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -2983,7 +2983,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
     if flags and flags & INTERCEPT:
         return intercept(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
     if out is not None:
-        return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
+        return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
     result_ = kernels_shape.slice_backward(grad_output_, input_sizes, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3067,7 +3067,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
     if flags and flags & INTERCEPT:
         return intercept(narrow_copy, (input, dim, start, length), out)
     if out is not None:
-        return write_out(narrow_copy, (input, dim, start, length), out)
+        return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
     result_ = kernels_shape.narrow_copy(self_, dim, start, length)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3197,7 +3197,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(diagonal_copy, (input, offset, dim1, dim2), out)
     if out is not None:
-        return write_out(diagonal_copy, (input, offset, dim1, dim2), out)
+        return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
     result_ = kernels_shape.diagonal(self_, offset, dim1, dim2).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3271,7 +3271,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     if flags and flags & INTERCEPT:
         return intercept(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
     if out is not None:
-        return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
+        return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
     result_ = kernels_shape.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3419,7 +3419,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(unfold_copy, (input, dimension, size, step), out)
     if out is not None:
-        return write_out(unfold_copy, (input, dimension, size, step), out)
+        return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
     result_ = kernels_shape.unfold(self_, dimension, size, step).copy()
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3482,7 +3482,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
     if out is not None:
-        return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
+        return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
     result_ = kernels_shape.unfold_backward(grad_in_, input_sizes, dim, size, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -3586,7 +3586,7 @@ def unbind_copy_int(input, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(unbind_copy_int, (input, dim), out)
     if out is not None:
-        return write_out(unbind_copy_int, (input, dim), out)
+        return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
     results = [ops.wrap(r.copy()) for r in kernels_shape.unbind(self_, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
@@ -3686,7 +3686,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(split_copy_Tensor, (input, split_size, dim), out)
     if out is not None:
-        return write_out(split_copy_Tensor, (input, split_size, dim), out)
+        return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
     results = [ops.wrap(r.copy()) for r in kernels_shape.split(self_, split_size, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
@@ -3839,7 +3839,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(split_with_sizes_copy, (input, split_sizes, dim), out)
     if out is not None:
-        return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
+        return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
     results = [ops.wrap(r.copy()) for r in kernels_shape.split_with_sizes(self_, split_sizes, dim)]
     if flags == GRAD_OFF:
         return tuple(results)
@@ -4079,7 +4079,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     if flags and flags & INTERCEPT:
         return intercept(select_scatter, (input, src, dim, index), out)
     if out is not None:
-        return write_out(select_scatter, (input, src, dim, index), out)
+        return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
     result_ = kernels_shape.select_scatter(self_, src_, dim, index)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4150,7 +4150,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(slice_scatter, (input, src, dim, start, end, step), out)
     if out is not None:
-        return write_out(slice_scatter, (input, src, dim, start, end, step), out)
+        return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
     result_ = kernels_shape.slice_scatter(self_, src_, dim, start, end, step)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4221,7 +4221,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(diagonal_scatter, (input, src, offset, dim1, dim2), out)
     if out is not None:
-        return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out)
+        return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
     result_ = kernels_shape.diagonal_scatter(self_, src_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4296,7 +4296,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(as_strided_scatter, (input, src, size, stride, storage_offset), out)
     if out is not None:
-        return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out)
+        return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
     result_ = kernels_shape.as_strided_scatter(self_, src_, size, stride, storage_offset)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4440,7 +4440,7 @@ def cat(tensors, dim, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(cat, (tensors, dim), out)
     if out is not None:
-        return write_out(cat, (tensors, dim), out)
+        return write_out(cat, (tensors, dim), out, "apart")
     result_ = kernels_shape.cat(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4525,7 +4525,7 @@ def stack(tensors, dim, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(stack, (tensors, dim), out)
     if out is not None:
-        return write_out(stack, (tensors, dim), out)
+        return write_out(stack, (tensors, dim), out, "apart")
     result_ = kernels_shape.stack(tensors_, dim)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4583,7 +4583,7 @@ def block_diag(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(block_diag, (tensors,), out)
     if out is not None:
-        return write_out(block_diag, (tensors,), out)
+        return write_out(block_diag, (tensors,), out, "same_dtype shared")
     result_ = kernels_shape.block_diag(tensors_)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4772,7 +4772,7 @@ def repeat(self, repeats, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(repeat, (self, repeats), out)
     if out is not None:
-        return write_out(repeat, (self, repeats), out)
+        return write_out(repeat, (self, repeats), out, "same_dtype shared")
     result_ = kernels_shape.repeat(self_, repeats)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4888,7 +4888,7 @@ def roll(input, shifts, dims, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(roll, (input, shifts, dims), out)
     if out is not None:
-        return write_out(roll, (input, shifts, dims), out)
+        return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
     result_ = kernels_shape.roll(self_, shifts, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -4943,7 +4943,7 @@ def flip(input, dims, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(flip, (input, dims), out)
     if out is not None:
-        return write_out(flip, (input, dims), out)
+        return write_out(flip, (input, dims), out, "same_dtype shared")
     result_ = kernels_shape.flip(self_, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5043,7 +5043,7 @@ def rot90(input, k, dims, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(rot90, (input, k, dims), out)
     if out is not None:
-        return write_out(rot90, (input, k, dims), out)
+        return write_out(rot90, (input, k, dims), out, "same_dtype shared")
     result_ = kernels_shape.rot90(self_, k, dims)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5102,7 +5102,7 @@ def tril(input, diagonal=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(tril, (input, diagonal), out)
     if out is not None:
-        return write_out(tril, (input, diagonal), out)
+        return write_out(tril, (input, diagonal), out, "same_dtype shared")
     result_ = kernels_shape.tril(self_, diagonal)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5220,7 +5220,7 @@ def triu(input, diagonal=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(triu, (input, diagonal), out)
     if out is not None:
-        return write_out(triu, (input, diagonal), out)
+        return write_out(triu, (input, diagonal), out, "same_dtype shared")
     result_ = kernels_shape.triu(self_, diagonal)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5334,7 +5334,7 @@ def diag(input, diagonal=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(diag, (input, diagonal), out, composite_shape.diag)
     if out is not None:
-        return write_out(diag, (input, diagonal), out)
+        return write_out(diag, (input, diagonal), out, "same_dtype shared")
     return composite_shape.diag(input, diagonal)
 
 
@@ -5365,7 +5365,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(diag_embed, (input, offset, dim1, dim2), out)
     if out is not None:
-        return write_out(diag_embed, (input, offset, dim1, dim2), out)
+        return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
     result_ = kernels_shape.diag_embed(self_, offset, dim1, dim2)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5510,7 +5510,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(constant_pad_nd, (input, pad, value), out)
     if out is not None:
-        return write_out(constant_pad_nd, (input, pad, value), out)
+        return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
     result_ = kernels_shape.constant_pad_nd(self_, pad, value)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5568,7 +5568,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(pixel_shuffle, (input, upscale_factor), out)
     if out is not None:
-        return write_out(pixel_shuffle, (input, upscale_factor), out)
+        return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
     result_ = kernels_shape.pixel_shuffle(self_, upscale_factor)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5632,7 +5632,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(pixel_unshuffle, (input, downscale_factor), out)
     if out is not None:
-        return write_out(pixel_unshuffle, (input, downscale_factor), out)
+        return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
     result_ = kernels_shape.pixel_unshuffle(self_, downscale_factor)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)
@@ -5696,7 +5696,7 @@ def channel_shuffle(input, groups, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(channel_shuffle, (input, groups), out)
     if out is not None:
-        return write_out(channel_shuffle, (input, groups), out)
+        return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
     result_ = kernels_shape.channel_shuffle(self_, groups)
     if result_.__class__ is not ndarray:
         result_ = asarray(result_)

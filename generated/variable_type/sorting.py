@@ -65,7 +65,7 @@ def sort(input, dim, descending, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sort, (input, dim, descending), out)
     if out is not None:
-        return write_out(sort, (input, dim, descending), out)
+        return write_out(sort, (input, dim, descending), out, "same_dtype")
     values_, indices_ = kernels_sorting.sort(self_, dim, descending)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -117,7 +117,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(sort_stable, (input, stable, dim, descending), out)
     if out is not None:
-        return write_out(sort_stable, (input, stable, dim, descending), out)
+        return write_out(sort_stable, (input, stable, dim, descending), out, "same_dtype")
     values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)
@@ -191,7 +191,7 @@ def msort(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(msort, (input,), out, composite_sorting.msort)
     if out is not None:
-        return write_out(msort, (input,), out)
+        return write_out(msort, (input,), out, "same_dtype")
     return composite_sorting.msort(input)
 
 
@@ -218,7 +218,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(topk, (input, k, dim, largest, sorted), out)
     if out is not None:
-        return write_out(topk, (input, k, dim, largest, sorted), out)
+        return write_out(topk, (input, k, dim, largest, sorted), out, "same_dtype apart")
     values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
     values = None if values_ is None else ops.wrap(values_)
     indices = None if indices_ is None else ops.wrap(indices_)

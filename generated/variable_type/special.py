@@ -981,7 +981,7 @@ def special_ndtr(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_ndtr, (input,), out, composite_special.ndtr)
     if out is not None:
-        return write_out(special_ndtr, (input,), out)
+        return write_out(special_ndtr, (input,), out, "shared")
     return composite_special.ndtr(input)
 
 
@@ -3150,7 +3150,7 @@ def special_multigammaln(input, p, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_multigammaln, (input, p), out, composite_special.multigammaln)
     if out is not None:
-        return write_out(special_multigammaln, (input, p), out)
+        return write_out(special_multigammaln, (input, p), out, "shared")
     return composite_special.multigammaln(input, p)
 
 
@@ -3177,7 +3177,7 @@ def special_round(input, *, decimals=0, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_round, (input, decimals), out, composite_special.round)
     if out is not None:
-        return write_out(special_round, (input,), out, decimals=decimals)
+        return write_out(special_round, (input,), out, "same_dtype", decimals=decimals)
     return composite_special.round(input, decimals)
 
 

@@ -285,3 +285,13 @@ def scalar_type_name(d: dtype) -> str:
 def legacy_type_name(d: dtype) -> str:
     """The class name that `Tensor.type()` gives: torch.FloatTensor ..."""
     return f"torch.{_LEGACY[d]}Tensor"
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "int64": "long int",
+            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}
+
+
+def c_name(kind: np.dtype) -> str:
+    """The name of C++'s type in PyTorch's messages: float, long int, c10::Half ..."""
+    return _C_NAMES.get(kind.name, kind.name)

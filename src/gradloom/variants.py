@@ -7,23 +7,25 @@ import numpy as np
 from . import _operators
 from .autograd.node import NO_EDGE, bump_version
 from .dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
-from .dtype import TYPE_OF, can_cast, scalar_type_name
-from .kernels._overlap import check_no_internal_overlap, check_no_partial_overlap
+from .dtype import TYPE_OF, c_name, can_cast, scalar_type_name
+from .kernels._overlap import check_apart, check_no_internal_overlap, check_no_partial_overlap
 
 
-def write_out(wrapper, args, out, **keywords):
+def write_out(wrapper, args, out, takes="", /, **keywords):
     """Call an operator and write its result(s) to `out`, resized if need be.
 
     Args:
         wrapper: the generated function of the operator.
         args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
+        takes: words: `same_dtype` if a dtype that the result can be cast to does not do; `shared` if `out` may have
+            memory in common with inputs, `apart` if it must have none. Otherwise it must be all of an input, or none.
 
     Returns:
         `out`.
 
     Raises:
-        RuntimeError: if gradients would be required, or the result cannot be cast to out's dtype.
+        RuntimeError: if gradients would be required, or for a dtype or memory that the operator does not take.
     """
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
     name = wrapper.__doc__.partition("(")[0].partition(".")[0]  # the docstring of a wrapper is its schema
@@ -35,9 +37,11 @@ def write_out(wrapper, args, out, **keywords):
     if flags & FORWARD_AD:
         _check_no_tangents(f"{name}(out=...)", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ "
                                                                  "the result where it has to go.")
-    for target in outs:
-        for t in inputs:
-            check_no_partial_overlap(target._array, t._array)
+    if "shared" not in takes:
+        check = check_apart if "apart" in takes else check_no_partial_overlap
+        for target in outs:
+            for t in inputs:
+                check(target._array, t._array)
     state.flags = flags | GRAD_OFF
     try:
         found = wrapper(*args, **keywords)
@@ -51,8 +55,9 @@ def write_out(wrapper, args, out, **keywords):
                                    "differentiation, but one of the arguments requires grad.")
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
+    check = _check_same_dtype if "same_dtype" in takes else _check_cast
     for target, result in zip(outs, results, strict=True):
-        _check_cast(result._array, target._array)
+        check(result._array, target._array)
     for target, result in zip(outs, results, strict=True):
         _store(target, result._array)
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
@@ -89,6 +94,12 @@ def _check_cast(result: np.ndarray, target: np.ndarray) -> None:
         if not can_cast(from_, to):
             raise RuntimeError(f"result type {scalar_type_name(from_)} can't be cast to the desired output type "
                                f"{scalar_type_name(to)}")
+
+
+def _check_same_dtype(result: np.ndarray, target: np.ndarray) -> None:
+    if result.dtype is not target.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {c_name(result.dtype)}, but got {c_name(target.dtype)} "
+                           "instead")
 
 
 def _store(target, result: np.ndarray) -> None:

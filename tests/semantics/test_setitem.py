@@ -220,6 +220,52 @@ def test_out_must_be_able_to_hold_the_result(torch, a):
     assert torch.add(a.detach(), 1, out=torch.zeros(2, 3)).dtype is torch.float32
 
 
+@pytest.mark.parametrize("call", [
+    lambda torch, x, out: torch.abs(x, out=out), lambda torch, x, out: torch.mm(x, x, out=out),
+    lambda torch, x, out: torch.gather(x, 0, torch.zeros(3, 3, dtype=torch.int64), out=out),
+    lambda torch, x, out: torch.sort(x, out=(out, torch.zeros(3, 3, dtype=torch.int64))),
+    lambda torch, x, out: torch.softmax(x, 0, out=out), lambda torch, x, out: torch.amax(x, 0, out=out),
+    lambda torch, x, out: torch.view_copy(x, (3, 3), out=out), lambda torch, x, out: torch.tril(x, out=out),
+    lambda torch, x, out: torch.where(x > 0, x, x, out=out),
+    lambda torch, x, out: torch.float_power(x, 2, out=out.to(torch.float32)),
+])
+def test_some_operators_take_no_wider_dtype(torch, call):
+    x, other = torch.ones(3, 3), torch.zeros(3, 3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="dtype|[eE]xpected .* type"):
+        call(torch, x, other)
+
+
+@pytest.mark.parametrize("call", [
+    lambda torch, x, out: torch.sin(x, out=out), lambda torch, x, out: torch.sum(x, 0, out=out),
+    lambda torch, x, out: torch.cat([x, x], out=out), lambda torch, x, out: torch.mean(x, 0, out=out),
+    lambda torch, x, out: torch.max(x, x, out=out), lambda torch, x, out: torch.square(x, out=out),
+])
+def test_others_cast_to_a_wider_dtype(torch, call):
+    x, wide = torch.ones(3, 3), torch.zeros(0, dtype=torch.float64)
+    assert call(torch, x, wide) is wide and bool((wide != 0).all())
+
+
+@pytest.mark.parametrize("call", [
+    lambda torch, x, index: torch.index_select(x, 0, index, out=x[:2]),
+    lambda torch, x, index: torch.gather(x, 0, index, out=x[:2]), lambda torch, x, index: torch.cat([x], out=x),
+    lambda torch, x, index: torch.masked_select(x, x > 1, out=x[:2]),
+    lambda torch, x, index: torch.take(x, index, out=x[:2]),
+    lambda torch, x, index: torch.sin(x[:3], out=x[1:]), lambda torch, x, index: torch.cumsum(x[:3], 0, out=x[1:]),
+    lambda torch, x, index: x.scatter_(0, index, x[:2]), lambda torch, x, index: x.index_add_(0, index, x[1:3]),
+    lambda torch, x, index: x.index_copy_(0, index, x[1:3]), lambda torch, x, index: x.put_(index, x[1:3]),
+    lambda torch, x, index: x.index_put_((index,), x[1:3]), lambda torch, x, index: x.scatter_add_(0, index, x[:2]),
+])
+def test_what_is_read_while_it_is_written_is_refused(torch, call):
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer"):
+        call(torch, torch.arange(4.0), torch.tensor([0, 1]))
+
+
+def test_what_is_written_at_the_end_may_share_memory(torch):
+    x = torch.arange(4.0).reshape(2, 2)
+    assert torch.amax(x, 0, out=x[0]).tolist() == [2.0, 3.0] and x.tolist() == [[2.0, 3.0], [2.0, 3.0]]
+    assert torch.sin(x, out=x) is x and torch.cumsum(x, 0, out=x) is x
+
+
 def test_several_results_are_written_to_a_tuple(torch, a):
     values, indices = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.int64)
     found = torch.max(a.detach(), 1, out=(values, indices))

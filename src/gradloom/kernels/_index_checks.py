@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ._dims import wrap_dim
-from ._overlap import check_no_internal_overlap
+from ._overlap import check_apart, check_no_internal_overlap
 
 
 def type_name(array) -> str:
@@ -72,22 +72,26 @@ def _check_shapes(name, self, axis, index, src):
                            f"{axis}{beyond}")
 
 
-def writable(self):
-    """The array itself, if each of its elements has memory of its own.
+def writable(self, *read):
+    """The array itself, if each of its elements has memory of its own, and none of it in common with arrays to read.
 
     Raises:
         RuntimeError: otherwise.
     """
     if 0 in self.strides:
         check_no_internal_overlap(self)
+    for other in read:
+        if other is self or other.base is not None or self.base is not None:
+            check_apart(self, other)
     return self
 
 
-def still_writable(self, name: str):
-    """The array itself; with PyTorch's warning if it was expanded, for the writes that PyTorch still allows then."""
+def still_writable(self, name: str, *read):
+    """As `writable`, for the writes that PyTorch still allows where an array was expanded: those warn."""
     if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
         import warnings
         warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
                       "this operation: elements that share memory end with the value that was written last.",
                       UserWarning, stacklevel=5)
-    return self
+        return self
+    return writable(self, *read)

@@ -49,7 +49,7 @@ def index_add_(self, dim, index, source, alpha=1):
         raise RuntimeError(f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
                            "same scalar type")
     places = index.reshape(-1)
-    rows, values = _rows(writable(self), axis), _rows(source, axis)
+    rows, values = _rows(writable(self, index, source), axis), _rows(source, axis)
     check_range(places, rows.shape[0], axis)
     if rows.shape[1:] != values.shape[1:]:
         raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
@@ -108,7 +108,7 @@ def index_copy_(self, dim, index, source):
                          f"match. Source dimensionality ({source.ndim}), destination dimensionality ({self.ndim})")
     if not source.ndim and index.size != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {index.size})")
-    rows, values = _rows(writable(self), axis), _rows(source, axis if source.ndim else 0)
+    rows, values = _rows(writable(self, index, source), axis), _rows(source, axis if source.ndim else 0)
     if source.ndim and rows.shape[1:] != values.shape[1:]:
         raise RuntimeError("index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
                            f"shape: {' '.join(map(str, rows.shape[1:]))} at dimension {axis} and source slice shape: "
@@ -155,7 +155,7 @@ def index_fill_(self, dim, index, value):
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
-    rows = _rows(still_writable(self, "index_fill_"), axis)
+    rows = _rows(still_writable(self, "index_fill_", index), axis)
     n = rows.shape[0]
     bad = index[(index < -n) | (index >= n)]
     if bad.size:
@@ -185,7 +185,7 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     if source.dtype is not self.dtype:
         raise RuntimeError(f"index_reduce_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
                            "same scalar type")
-    array, values = (x if x.ndim else x.reshape(1) for x in (writable(self), source))
+    array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
     check_range(index, array.shape[axis], axis)
     if values.size:
         places = index.reshape([-1 if d == axis else 1 for d in range(values.ndim)])

@@ -73,7 +73,7 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
             return index_put_(self, indices, number_as(values.item(), self.dtype))
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {type_name(self)} for the "
                            f"destination and {type_name(values)} for the source.")
-    key = _key(still_writable(self, "index_put_"), indices)
+    key = _key(still_writable(self, "index_put_", values, *[i for i in indices if i is not None]), indices)
     if np.may_share_memory(self, values):
         values = values.copy()
     try:

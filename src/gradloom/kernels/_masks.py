@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtype import c_name
 from ..kernel_errors import size_mismatch
 from ._index_checks import still_writable, type_name, writable
 from ._numbers import number_as
 from ._select import select
-
-_C_NAMES = {"float32": "float", "float64": "double", "uint8": "unsigned char", "int8": "signed char",
-            "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half",
-            "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
 
 
 def masked_fill(self, mask, value):
@@ -42,7 +39,7 @@ def masked_fill_(self, mask, value):
 def _fill_value(self, mask, value):
     if mask.dtype.kind != "b":
         raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype "
-                           f"{_C_NAMES.get(mask.dtype.name, mask.dtype.name)}")
+                           f"{c_name(mask.dtype)}")
     if value.__class__ is not np.ndarray:
         return number_as(value, self.dtype)
     if value.ndim:

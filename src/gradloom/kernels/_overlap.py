@@ -36,6 +36,12 @@ def check_no_partial_overlap(array, other) -> None:
             raise RuntimeError(_PARTIAL)
 
 
+def check_apart(array, other) -> None:
+    """Raise RuntimeError if an operand shares elements with an array that is to be written."""
+    if owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other):
+        raise RuntimeError(_PARTIAL)
+
+
 def is_dense(array) -> bool:
     """Whether the elements fill their memory without gaps, in whatever order."""
     if array.flags.forc:

@@ -49,13 +49,14 @@ def put_(self, index, source, accumulate=False):
     _check_range(index, self.size)
     if not index.size:
         return self
+    writable(self, index, source)
     if accumulate:
-        update(np.add, writable(self), np.where(index < 0, index + self.size, index), source)
+        update(np.add, self, np.where(index < 0, index + self.size, index), source)
     elif self.flags.c_contiguous:
         self.reshape(-1)[index.reshape(-1)] = source.reshape(-1)
     else:
         places = np.unravel_index(np.where(index < 0, index + self.size, index).reshape(-1), self.shape)
-        writable(self)[places] = source.reshape(-1)
+        self[places] = source.reshape(-1)
     return self
 
 

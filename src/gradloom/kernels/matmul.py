@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..dtype import TYPE_OF, c_name, scalar_type_name
 from . import _gemm
 from ._layout import as_operands
 from ._precision import is_half, widen
@@ -28,7 +28,7 @@ def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
         raise _cannot_multiply(self, mat2)
     if self.dtype is not mat2.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_c_name(self)} != {_c_name(mat2)}"
+            f"expected m1 and m2 to have the same dtype, but got: {c_name(self.dtype)} != {c_name(mat2.dtype)}"
         )
     return product(self, mat2, "addmm_impl_cpu_")
 
@@ -139,8 +139,8 @@ def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, al
     check_batches(batch1, batch2)
     if self.dtype is not batch1.dtype:
         raise RuntimeError(
-            f"Input dtypes must be the same, got: input {_c_name(self)}, batch1: {_c_name(batch1)}, "
-            f"batch2: {_c_name(batch2)}"
+            f"Input dtypes must be the same, got: input {c_name(self.dtype)}, batch1: {c_name(batch1.dtype)}, "
+            f"batch2: {c_name(batch2.dtype)}"
         )
     check_expand(self, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     return add_scaled(self, product(batch1, batch2, "baddbmm", keep_wide=True), beta, alpha)
@@ -350,22 +350,3 @@ def _cannot_multiply(a, b) -> RuntimeError:
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
     )
-
-
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-    "int64": "long",
-    "int32": "int",
-    "int16": "short",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-}
-
-
-def _c_name(a: np.ndarray) -> str:
-    return _C_NAMES.get(a.dtype.name, a.dtype.name)
