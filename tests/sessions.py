@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 _TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<rule>-{3,})\n", re.MULTILINE)
 # An operator that gradloom does not have yet is not a wrong answer.
-_MISSING = re.compile(r"(\w+Warning\n)*NotImplementedError: \w+ has no operator '(?P<operator>\w+)'")
+_MISSING = re.compile(r"(\w+Warning\n)*MissingOperator: \w+ has no operator '(?P<operator>\w+)'")
 
 
 @dataclass(frozen=True)

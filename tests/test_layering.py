@@ -19,12 +19,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.generated": "generated"}
 
-CORE = ("amp", "autograd", "batching", "construct", "dispatch", "functional", "generator", "indexing", "interception",
-        "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "rare_methods", "return_types",
-        "tensor", "tensor_base", "torch_dispatch", "torch_function", "utils", "variants")
+CORE = ("amp", "autograd", "batching", "construct", "dispatch", "exchange", "functional", "generator", "indexing",
+        "interception", "legacy", "overloads", "printing", "profiler", "promotion", "python_data", "rare_methods",
+        "return_types", "settings", "storage", "tensor", "tensor_base", "torch_dispatch", "torch_function",
+        "utils", "variants")
 FLOORS = (
     # arrays, the memory of arrays, and the values that say what an array is
-    ("gradloom.kernels", "gradloom.storage", "gradloom.dtype", "gradloom.device", "gradloom.size",
+    ("gradloom.kernels", "gradloom.memory", "gradloom.dtype", "gradloom.device", "gradloom.size",
      "gradloom.kernel_errors", "gradloom.bits"),
     ("gradloom._operators",),
     tuple(f"gradloom.{name}" for name in CORE),

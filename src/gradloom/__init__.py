@@ -91,7 +91,6 @@ from .generator import (  # noqa: E402
 from .printing import set_printoptions as set_printoptions  # noqa: E402
 from .promotion import result_type as result_type  # noqa: E402
 from .size import Size as Size  # noqa: E402
-from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage  # noqa: E402
 
 __version__ = "0.1.0"
 newaxis: None = None
@@ -197,7 +196,12 @@ if _typing.TYPE_CHECKING:
         ShortTensor as ShortTensor,
         set_default_tensor_type as set_default_tensor_type,
     )
-    from .rare_methods import from_dlpack as from_dlpack
+    from .exchange import (
+        from_dlpack as from_dlpack,
+        from_file as from_file,
+        frombuffer as frombuffer,
+        to_dlpack as to_dlpack,
+    )
     from .ops._schema import FunctionSchema as FunctionSchema, Tag as Tag
     from .ops._types import (
         AnyType as AnyType,
@@ -213,6 +217,27 @@ if _typing.TYPE_CHECKING:
         TensorType as TensorType,
     )
     from .serialization import load as load, save as save
+    from .settings import (
+        are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+        compiled_with_cxx11_abi as compiled_with_cxx11_abi,
+        get_default_device as get_default_device,
+        get_deterministic_debug_mode as get_deterministic_debug_mode,
+        get_float32_matmul_precision as get_float32_matmul_precision,
+        get_num_interop_threads as get_num_interop_threads,
+        get_num_threads as get_num_threads,
+        is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+        is_warn_always_enabled as is_warn_always_enabled,
+        set_default_device as set_default_device,
+        set_deterministic_debug_mode as set_deterministic_debug_mode,
+        set_float32_matmul_precision as set_float32_matmul_precision,
+        set_flush_denormal as set_flush_denormal,
+        set_num_interop_threads as set_num_interop_threads,
+        set_num_threads as set_num_threads,
+        set_warn_always as set_warn_always,
+        typename as typename,
+        use_deterministic_algorithms as use_deterministic_algorithms,
+    )
+    from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
     from .tools.explain import explain as explain
 
@@ -222,7 +247,15 @@ _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "special", "random", "func", 
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
-         "_efficientzerotensor": ".autograd.zero_tangent", "from_dlpack": ".rare_methods",
+         "_efficientzerotensor": ".autograd.zero_tangent",
+         "TypedStorage": ".storage", "UntypedStorage": ".storage",
+         **dict.fromkeys(("are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi", "get_default_device",
+                          "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
+                          "get_num_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
+                          "set_default_device", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+                          "set_flush_denormal", "set_num_interop_threads", "set_num_threads", "set_warn_always",
+                          "typename", "use_deterministic_algorithms"), ".settings"),
+         **dict.fromkeys(("from_dlpack", "from_file", "frombuffer", "to_dlpack"), ".exchange"),
          **dict.fromkeys(("autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
                           "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
                           "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"),
@@ -244,10 +277,20 @@ if not _typing.TYPE_CHECKING:
             return found
         if name in _LAZY_MODULES:
             from importlib import import_module
-            return import_module(f"{__name__}.{name}")
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
         if name.endswith("Tensor"):
             from .legacy import tensor_type
-            found = globals()[name] = tensor_type(name)
+            found = tensor_type(name)
+            if found is not None:
+                globals()[name] = found
+                return found
+        if name.endswith("Storage"):
+            from .storage import storage_type
+            found = storage_type(name)
             if found is not None:
                 return found
         if _broken is not None:

@@ -26,7 +26,7 @@ from .tensor import Tensor, wrapped_number
 
 _RARE = ("apply_", "map_", "map2_", "const_data_ptr", "is_shared", "is_pinned", "is_distributed", "dim_order",
          "pin_memory", "share_memory_", "dense_dim", "sparse_dim", "to_dense", "__dlpack__", "__dlpack_device__",
-         "_view_func")
+         "_view_func", "storage_type", "resize", "resize_as")
 # Methods that tensor.py writes out, for speed.
 _BY_HAND = frozenset(("conj",))
 

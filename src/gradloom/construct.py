@@ -10,10 +10,10 @@ from . import _operators
 from .autograd.node import NO_EDGE
 from .device import check_device
 from .dispatch import INFERENCE, state
-from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name
+from .dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from .kernels._copies import to_copy
+from .memory import flat, offset_in_elements, owner, rooted, strided_view, with_bits
 from .python_data import array_of
-from .storage import flat, offset_in_elements, owner, rooted, strided_view, with_bits
 from .tensor import Tensor, new, wrap
 from .variants import mark_inference, require_gradient
 
@@ -124,26 +124,43 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = Non
 
 
 def asarray(obj: Any, *, dtype: DType | None = None, device: Device | None = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:
+            requires_grad: bool | None = None) -> Tensor:
     """As `as_tensor`, with control over copying.
 
     Args:
         copy: True always copies, False never does (raising if it would have to), None copies if needed.
-        obj: a Tensor, an ndarray, or numbers in nested sequences.
+        obj: a Tensor, an ndarray, what has a buffer or `__dlpack__`, or numbers in nested sequences.
+        requires_grad: whether the result requires grad; by default it does if `obj` does. Where the result is `obj`
+            itself, and a leaf, `obj` is changed; otherwise False detaches.
+
+    Raises:
+        ValueError: if `copy` is False and the memory cannot be shared.
     """
     check_device(device)
-    if copy is False and not isinstance(obj, (Tensor, np.ndarray)):
-        raise ValueError("can't alias arbitrary sequence")
-    out = as_tensor(obj, dtype)
-    shares = isinstance(obj, (Tensor, np.ndarray)) and np.shares_memory(
-        out._array, obj._array if isinstance(obj, Tensor) else obj)
-    if copy is False and not shares:
-        raise ValueError(f"can't alias tensor with dtype '{obj.dtype}' into dtype '{dtype}'.")
-    if copy and shares:
-        out = _operators.clone(out)
-    if requires_grad and not out.requires_grad:
-        out = out.detach()
+    wanted = _wanted(dtype, "asarray")
+    source = from_numpy(obj) if isinstance(obj, np.ndarray) else obj
+    if not isinstance(source, (Tensor, list, tuple, int, float, complex, str, np.generic)):
+        from .exchange import from_buffer_or_dlpack
+        source = from_buffer_or_dlpack(obj, wanted)
+    if not isinstance(source, Tensor):
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        out = as_tensor(obj, wanted)
+    elif wanted is not None and wanted is not source.dtype:
+        if copy is False:
+            raise ValueError(f"can't alias tensor with dtype '{scalar_type_name(source.dtype)}' into dtype "
+                             f"'{scalar_type_name(wanted)}'.")
+        out = _operators.to(source, wanted)
+    else:
+        out = _operators.clone(source) if copy else source
+    if requires_grad is None or requires_grad == out.requires_grad:
+        return out
+    if requires_grad:
         require_gradient(out)
+    elif out.is_leaf:
+        out.requires_grad = False
+    else:
+        out = out.detach()
     return out
 
 
@@ -173,6 +190,7 @@ def parse_type(name: Any) -> dtype:
 def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
     """`Tensor(2, 3)`, `Tensor([1., 2.])`, `Tensor()`: sizes or data, of the default (or the class's) type."""
     check_device(kwargs.pop("device", None))
+    args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
     if kwargs:
         raise TypeError(f"new() received an invalid combination of arguments - got unexpected keyword argument(s) "
                         f"{', '.join(kwargs)}")
@@ -183,7 +201,9 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
         return _operators.alias(args[0]) if cls is Tensor else Tensor._make_subclass(cls, args[0])
     if not args:
         array = np.empty((0,), wanted.numpy)
-    elif len(args) == 1 and not isinstance(args[0], int):
+    elif len(args) == 1 and hasattr(args[0], "untyped"):
+        array = _of_storage(args[0], wanted)
+    elif len(args) == 1 and (not isinstance(args[0], int) or args[0].__class__ is bool):
         from .size import Size
         if isinstance(args[0], Size):
             array = np.empty(args[0], wanted.numpy)
@@ -191,11 +211,26 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
             array = array_of(args[0], wanted)
             if not array.ndim:
                 raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+    elif not all(hasattr(n, "__index__") and n.__class__ is not bool for n in args):
+        raise TypeError("new() received an invalid combination of arguments - got "
+                        f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
+                        "expected")
+    elif min(args) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(args)}: {list(args)}")
     else:
         array = np.empty(args, wanted.numpy)
     out = new(cls)
     out._array, out._edge, out._vc = array, NO_EDGE, None
     return made(out)
+
+
+def _of_storage(source, wanted):
+    found = getattr(source, "dtype", wanted)
+    if found is not wanted:
+        raise RuntimeError(f"Expected a Storage of type {scalar_type_name(wanted)} or an UntypedStorage, but got type "
+                           f"{scalar_type_name(found)} for argument 1 'storage'")
+    memory = source.untyped()._elements()
+    return memory[:memory.size // wanted.itemsize * wanted.itemsize].view(wanted.numpy)
 
 
 def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
@@ -254,9 +289,12 @@ def _copied(array, memo):
 def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
     """How a tensor pickles: the memory that it shares with others, where in that it is, its class and what else it has.
     """
-    if source.grad_fn is not None:
-        import warnings
-        warnings.warn("a pickled non-leaf tensor loses its history", stacklevel=3)
+    for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
+        if not hasattr(hook, "__torch_unserializable__"):
+            import warnings
+            warnings.warn(f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
+                          "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                          stacklevel=3)
     extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
     array = source._array
     base = owner(array)

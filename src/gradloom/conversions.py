@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _operators
+from .device import no_gpu
 from .dtype import BY_NAME, bfloat16, int8, uint8
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> None:
-    """Raises RuntimeError: gradloom computes on the CPU only."""
-    raise RuntimeError("gradloom computes on the CPU only; there is no CUDA device. Use .cpu() or device='cpu'.")
+    """Raises AssertionError: gradloom computes on the CPU only."""
+    raise no_gpu()
 
 
 def bind(tensor_class: Any) -> None:

@@ -6,33 +6,58 @@ from typing import Any
 
 
 class device:
-    """Where a tensor lives. Only the CPU exists here; another type is refused with a clear error.
+    """Where a tensor lives. Only the CPU exists here: tensors cannot be made on a device of another type.
+
+    As a context manager it says where tensors are made inside: on the CPU.
 
     Args:
         type: "cpu", "cpu:0", or another `device`.
         index: position among the devices of the type, or None.
+
+    Raises:
+        RuntimeError: if there is no such type, or the index is negative.
     """
 
     __slots__ = ("type", "index")
+    __module__ = "gradloom"
     type: str
     index: int | None
 
     def __init__(self, type: str | device, index: int | None = None) -> None:
         if isinstance(type, device):
             type, index = type.type, type.index
+        if isinstance(type, int):
+            raise RuntimeError("Cannot access accelerator device when none is available.")
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
-        name, _, number = type.partition(":")
+        if not type:
+            raise RuntimeError("Device string must not be empty")
+        name, colon, number = type.partition(":")
         if number:
             if index is not None:
                 raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: "
                                    f"{type}")
-            if not number.isdigit():
+            if not number.isdigit() or number != str(int(number)):
                 raise RuntimeError(f"Invalid device string: '{type}'")
             index = int(number)
-        if name not in ("cpu", "meta", "cuda"):
-            raise RuntimeError(f"Expected one of cpu device type at start of device string: {name}")
-        self.type, self.index = name, index
+        elif colon or not name.isalpha():
+            raise RuntimeError(f"Invalid device string: '{type}'")
+        if name not in _TYPES:
+            raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {name}")
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
+        object.__setattr__(self, "type", name)
+        object.__setattr__(self, "index", index)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+
+    def __enter__(self) -> device:
+        check_device(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}')" if self.index is None else \
@@ -51,6 +76,9 @@ class device:
         return device, (self.type, self.index)
 
 
+# Types that have a name; there is only the first. Programs name others in code that they run where those exist.
+_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
 CPU: device = device("cpu")
 
 
@@ -59,17 +87,28 @@ def check_device(value: object) -> None:
 
     Raises:
         RuntimeError: for any other device: gradloom computes on the CPU.
+        AssertionError: for a GPU, as in a PyTorch that was built without.
     """
     if value is None or value is CPU:
         return
-    if device(value).type != "cpu":
+    kind = device(value).type
+    if kind == "cuda":
+        raise no_gpu()
+    if kind != "cpu":
         raise RuntimeError(f"gradloom computes on the CPU only; device '{value}' is not available. Use device='cpu'.")
+
+
+def no_gpu() -> AssertionError:
+    """The error for whoever asks for a GPU."""
+    return AssertionError("Torch not compiled with CUDA enabled: gradloom computes on the CPU. Ask "
+                          "torch.cuda.is_available() first, or use device='cpu'.")
 
 
 class _Named:
     """A value that is no more than its name in the top-level namespace."""
 
     __slots__ = ("_name",)
+    __module__ = "gradloom"
     _name: str
 
     def __init__(self, name: str) -> None:
@@ -86,12 +125,14 @@ class layout(_Named):
     """How elements are laid out. Every tensor is `strided`; the others are names that functions refuse."""
 
     __slots__ = ()
+    __module__ = "gradloom"
 
 
 class memory_format(_Named):
     """An order of strides: contiguous_format, preserve_format, channels_last, channels_last_3d."""
 
     __slots__ = ()
+    __module__ = "gradloom"
 
 
 def check_layout(value: object) -> None:

@@ -25,6 +25,7 @@ class dtype:
     """
 
     __slots__ = ("_name", "_alias", "_numpy", "itemsize", "category", "is_floating_point", "is_complex", "is_signed")
+    __module__ = "gradloom"
     itemsize: _builtins.int
     category: _builtins.int
     is_floating_point: _builtins.bool
@@ -56,7 +57,13 @@ class dtype:
         return f"{self._name}"
 
     def to_complex(self) -> dtype:
-        """The complex type whose parts have this type (float32 -> complex64)."""
+        """The complex type whose parts have this type (float32 -> complex64); itself if it is complex.
+
+        Raises:
+            RuntimeError: for a type that is not floating.
+        """
+        if self.category < FLOATING:
+            raise RuntimeError(f"Unknown Complex ScalarType for {scalar_type_name(self)}")
         return _TO_COMPLEX.get(self, self)
 
     def to_real(self) -> dtype:
@@ -178,6 +185,10 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     Raises:
         RuntimeError: for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
     """
+    if a.__class__ is not dtype or b.__class__ is not dtype:
+        place, given = (1, a) if a.__class__ is not dtype else (2, b)
+        raise TypeError(f"promote_types(): argument 'type{place}' (position {place}) must be torch.dtype, not "
+                        f"{type(given).__name__}")
     if a is b:
         return a
     if a.category < b.category:
@@ -200,11 +211,8 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 
 
 def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
-    if not a.is_signed and not b.is_signed:
-        return a if a.itemsize > b.itemsize else b
-    raise RuntimeError(
-        f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {str(a)[6:]} and "
-        f"{str(b)[6:]}")
+    raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+                       f"{scalar_type_name(a)} and {scalar_type_name(b)}")
 
 
 def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
@@ -216,7 +224,14 @@ def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
 
 class _Info:
     __slots__ = ("_info", "dtype")
+    __module__ = "gradloom"
     dtype: str
+
+    def __eq__(self, other: object) -> _builtins.bool:
+        return type(other) is type(self) and other.dtype == self.dtype
+
+    def __hash__(self) -> _builtins.int:
+        return hash((type(self), self.dtype))
 
     def __getattr__(self, name: str) -> Any:
         return self._number(getattr(self._info, name))
@@ -226,6 +241,7 @@ class finfo(_Info):
     """Limits of a floating-point type: eps, max, min, tiny, smallest_normal, resolution, bits (as in PyTorch)."""
 
     __slots__ = ()
+    __module__ = "gradloom"
     _number = staticmethod(_builtins.float)
 
     @property
@@ -238,8 +254,8 @@ class finfo(_Info):
         if not isinstance(type, dtype) or type.category < FLOATING:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                             f"'{type!r}'")
-        self.dtype: str = str(type)[6:]
         real = type.to_real()
+        self.dtype: str = str(real)[6:]
         if real is bfloat16:
             import ml_dtypes
             self._info = ml_dtypes.finfo(real.numpy)
@@ -260,6 +276,7 @@ class iinfo(_Info):
     """Limits of an integer type: min, max, bits."""
 
     __slots__ = ()
+    __module__ = "gradloom"
     _number = staticmethod(_builtins.int)
 
     def __init__(self, type: dtype) -> None:

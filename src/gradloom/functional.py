@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from . import _operators
 from .size import Size
-from .storage import TypedStorage, UntypedStorage
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -76,6 +75,7 @@ def is_storage(obj: object) -> bool:
     Args:
         obj: anything.
     """
+    from .storage import TypedStorage, UntypedStorage
     return isinstance(obj, (TypedStorage, UntypedStorage))
 
 

@@ -105,14 +105,11 @@ def delitem(self: Tensor, index: Any) -> None:
 
 
 def _number(self, value):
+    from .kernels._numbers import number_filling
     dtype = self._array.dtype
-    if value.__class__ is not complex:
-        if dtype.char in "fdFD" and -65504 <= value <= 65504:  # which none of them overflows with
-            return wrapped_number(value, self)
-        if dtype.itemsize == 2 and dtype.kind in "fV":  # half precision becomes infinity here, as in PyTorch
-            return wrap(np.array(value, np.float64).astype(dtype))
-    from .kernels._numbers import number_as
-    return wrap(number_as(value, dtype))
+    if value.__class__ is not complex and dtype.char in "fdFD" and -65504 <= value <= 65504:
+        return wrapped_number(value, self)  # which none of them overflows with
+    return wrap(number_filling(value, dtype))
 
 
 def _copy_to(target, value):

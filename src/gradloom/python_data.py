@@ -19,24 +19,28 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         TypeError, ValueError, RuntimeError: where PyTorch raises them: ragged, not numeric, out of range.
     """
     kind = data.__class__
-    if kind is float:
-        return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
+    if kind is float and (wanted is None or wanted.category > INTEGRAL):
+        with np.errstate(over="ignore"):
+            return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
     if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
         TYPE_OF[array.dtype]  # raises for a type that tensors do not have
         return array if wanted is None else array.astype(wanted.numpy, copy=False)
-    if isinstance(data, str):
+    if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
     if kind not in _NUMBERS and not hasattr(data, "__len__") and not hasattr(data, "__array__"):
         raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
     leaves = _leaf_types(data) if kind in _SEQUENCES else {kind}
     if leaves <= _NUMBERS:
         return _of_numbers(data, wanted)
-    if Tensor in leaves or any(issubclass(t, (Tensor, np.generic)) for t in leaves):
+    if any(issubclass(t, (Tensor, np.generic)) for t in leaves):
         types: list[dtype] = []
         values = _plain(data, types)
         return _of_numbers(values, _common(types) if wanted is None else wanted)
-    return _of_anything(data, wanted)
+    if kind in _SEQUENCES and any(issubclass(t, np.ndarray) for t in leaves):
+        return _of_arrays(data, wanted)
+    plain = _as_lists(data)
+    return _of_anything(data, wanted) if plain is data else array_of(plain, wanted)
 
 
 def _leaf_types(data) -> set[type]:
@@ -71,6 +75,33 @@ def _plain(data, types: list):
     return data
 
 
+def _as_lists(data):
+    """`data` with sequences of other kinds as lists; itself where there is none, or NumPy knows more of it."""
+    kind = data.__class__
+    if kind in _SEQUENCES:
+        found = [_as_lists(d) for d in data]
+        return data if all(a is b for a, b in zip(found, data, strict=True)) else found
+    is_sequence = hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict))
+    return list(data) if is_sequence and not hasattr(data, "__array__") else data
+
+
+def _of_arrays(data, wanted):
+    """Nested sequences with arrays among the leaves: of the type that all of them promote to."""
+    types: list[dtype] = []
+
+    def look(part):
+        for d in part:
+            if type(d) in _SEQUENCES:
+                look(d)
+            elif isinstance(d, (np.ndarray, np.generic)):
+                types.append(TYPE_OF[d.dtype])
+            elif type(d) in _NUMBERS:
+                types.append(number_type(d))
+    look(data)
+    array = _of_anything(data, wanted)
+    return array if wanted is not None else array.astype(_common(types).numpy, copy=False)
+
+
 def _common(types) -> dtype | None:
     found = None
     for t in types:
@@ -87,7 +118,7 @@ def _of_numbers(data, wanted):
     except OverflowError:
         raise ValueError("Overflow when unpacking long long") from None
     if array.dtype.kind == "O":
-        raise _not_numeric(data)
+        array = _large(data, array, wanted)
     if wanted is not None:
         return _converted(array, wanted)
     kind = array.dtype.kind
@@ -100,12 +131,20 @@ def _of_numbers(data, wanted):
     return array
 
 
+def _large(data, array, wanted):
+    """Python's integers beyond 64 bits, which only tensors of a floating type can hold."""
+    kinds = {type(d) for d in array.flat}
+    if kinds <= _NUMBERS and (float in kinds if wanted is None else wanted.category > INTEGRAL):
+        return array.astype(np.complex128 if complex in kinds else np.float64)
+    raise _not_numeric(data)
+
+
 def _of_anything(data, wanted):
-    """What NumPy can read: sequences of other kinds, arrays in lists, objects with `__array__`."""
+    """What NumPy can read: arrays in lists, objects with `__array__`."""
     try:
         array = np.asarray(data)
     except ValueError as error:
-        raise _ragged(data, error) from None
+        raise _ragged(_without_arrays(data), error) from None
     if array.dtype.kind in "OUS":
         raise _not_numeric(data)
     if not array.size and wanted is None and not hasattr(data, "__array__"):
@@ -117,16 +156,23 @@ def _of_anything(data, wanted):
 def _converted(array, wanted):
     """The conversion of Python numbers, which must fit."""
     kind = array.dtype.kind
-    if kind == "c" and wanted.category < COMPLEX:
+    if kind == "c" and INTEGRAL <= wanted.category < COMPLEX:
         raise TypeError("must be real number, not complex")
     if wanted.category == INTEGRAL and array.size and kind != "b":
         limits = np.iinfo(wanted.numpy)
-        lowest = limits.min if wanted.is_signed else -limits.max
+        lowest = limits.min if wanted.is_signed or kind == "f" else -limits.max
         if not (array >= lowest).all() or not (array <= limits.max).all():
             raise RuntimeError(f"value cannot be converted to type {str(wanted)[6:]} without overflow")
-    if kind == "f" and wanted.category == BOOL:
+    if kind in "fc" and wanted.category == BOOL:
         return array != 0
-    return array.astype(wanted.numpy, copy=False)
+    with np.errstate(over="ignore"):
+        return array.astype(wanted.numpy, copy=False)
+
+
+def _without_arrays(data):
+    if type(data) in _SEQUENCES:
+        return [_without_arrays(d) for d in data]
+    return data.tolist() if isinstance(data, np.ndarray) else data
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _operators
+from .dtype import legacy_type_name
 from .kernels._overlap import is_dense
-from .storage import offset_in_elements
+from .memory import offset_in_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +111,44 @@ def share_memory_(self: Tensor) -> Tensor:
                               "arrays, or use multiprocessing.shared_memory with torch.from_numpy().")
 
 
+def storage_type(self: Tensor) -> type:
+    """PyTorch's class for storages of this tensor's dtype, such as FloatStorage."""
+    from .storage import storage_type
+    return storage_type(legacy_type_name(self.dtype)[6:].replace("Tensor", "Storage"))
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """PyTorch's older `view`: the same elements, in a row, with another shape.
+
+    Args:
+        sizes: the shape, as ints or as one list.
+
+    Raises:
+        RuntimeError: if it has another number of elements.
+    """
+    return _resized(self, sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes, "resize")
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """As `resize`, to the shape of another tensor.
+
+    Args:
+        tensor: the Tensor with that shape.
+    """
+    return _resized(self, tensor.shape, "resize_as")
+
+
+def _resized(self, sizes, name):
+    import warnings
+    warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
+    count = math.prod(sizes)
+    if count != self.numel():
+        raise RuntimeError(f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the "
+                           f"given tensor has a size of {'x'.join(map(str, self.shape))} ({self.numel()} elements). "
+                           f"{name} keeps the number of elements: use resize_ to change it")
+    return self.reshape(sizes)
+
+
 def is_distributed(self: Tensor) -> bool:
     """False: kept for programs written for PyTorch."""
     return False
@@ -172,28 +212,15 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
         raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
     if self.is_neg():
         raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
+    if options.pop("stream", None) not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
     return self._array.__dlpack__(**options)
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
     """(1, 0): the CPU."""
-    return self._array.__dlpack_device__()
-
-
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor on the memory of another library's.
-
-    Args:
-        ext_tensor: an object with `__dlpack__`, of the CPU.
-
-    Raises:
-        RuntimeError: if it has none.
-    """
-    if not hasattr(ext_tensor, "__dlpack__"):
-        raise RuntimeError("from_dlpack received an invalid capsule: expected an object with a method __dlpack__, got "
-                           f"{type(ext_tensor).__name__}")
-    from .construct import made
-    return made(_operators.wrap(np.from_dlpack(ext_tensor)))
+    from .utils.dlpack import DLDeviceType
+    return DLDeviceType.kDLCPU, 0
 
 
 # --- views ----------------------------------------------------------------------------------------------------------

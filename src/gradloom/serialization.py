@@ -29,8 +29,8 @@ from .construct import made
 from .device import device, layout
 from .dtype import ALL, BY_NAME, legacy_type_name
 from .dtype import dtype as dtype_class
+from .memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from .size import Size
-from .storage import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from .tensor import Tensor, wrap
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
@@ -287,7 +287,7 @@ class _Unpickler(pickle.Unpickler):
             memory = self.storages[key] = np.frombuffer(data, np.uint8)
             if callable(self.map_location):
                 from .storage import UntypedStorage
-                self.map_location(UntypedStorage(memory), location)
+                self.map_location(UntypedStorage._of(memory), location)
         return memory, kind if isinstance(kind, dtype_class) else None
 
 

@@ -10,6 +10,7 @@ class Size(tuple[int, ...]):
     """A shape. Slices, sums and products of shapes are shapes again."""
 
     __slots__ = ()
+    __module__ = "gradloom"
 
     def numel(self) -> int:
         """Number of elements of a tensor of this shape."""

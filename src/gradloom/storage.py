@@ -1,230 +1,486 @@
-"""Storage: the memory that a tensor and its views share.
+"""Storages: the memory that a tensor shares with its views, as objects. `UntypedStorage` has bytes, `TypedStorage` has
+elements of a dtype; PyTorch's older classes such as `FloatStorage` make the latter.
 
-NumPy already tracks ownership (every view's `.base` chain ends at the array that owns the memory), so a Storage is
-made only when somebody asks for one; two tensors share memory exactly when their owners are the same array.
+They are made when somebody asks for one (memory.py knows who owns what), and hold nothing but the array that owns the
+memory: two objects for the same memory are equal.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .device import CPU, check_device, device
+from .dtype import ALL, BY_NAME, default, legacy_type_name, uint8
+from .dtype import dtype as dtype_class
+from .memory import extent, flat, owner, rooted
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+    from typing import Self
+
+_CONVERSIONS = {**{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double",
+                                                    "bfloat16")},
+                "byte": uint8, "char": BY_NAME["int8"], "complex_float": BY_NAME["cfloat"],
+                "complex_double": BY_NAME["cdouble"]}
 
 
-def owner(array: np.ndarray) -> np.ndarray:
-    """The ndarray that owns (or wraps) the memory that `array` looks at."""
-    while True:
-        base = array.base
-        if not isinstance(base, np.ndarray):  # None, a buffer, or what NumPy's as_strided puts between two arrays
-            base = getattr(base, "base", None)
-            if not isinstance(base, np.ndarray):
-                return array
-        array = base
+class _Storage:
+    """What both kinds of storage have. `_elements()` is all of the memory as a one-dimensional array."""
 
+    _owner: np.ndarray
+    is_cuda: bool = False
+    is_sparse: bool = False
+    is_hpu: bool = False
+    device: device = CPU
 
-def address(array: np.ndarray) -> int:
-    """Memory address of the first element."""
-    memory: Any = array
-    try:
-        return memory.__array_interface__["data"][0]
-    except AttributeError:  # of an array with a conjugate or negative bit
-        return memory.base.__array_interface__["data"][0]
+    def _elements(self) -> np.ndarray:
+        raise NotImplementedError
 
+    def _of_elements(self, array: np.ndarray) -> Self:
+        """A storage of this kind on the memory of an array."""
+        raise NotImplementedError
 
-def extent(base: np.ndarray) -> tuple[int, int]:
-    """First byte and one past the last byte of the memory of an owner."""
-    if base.flags.c_contiguous or base.flags.f_contiguous:
-        start = address(base)
-        return start, start + base.nbytes
-    return np.lib.array_utils.byte_bounds(base)
+    def untyped(self) -> UntypedStorage:
+        """The same memory, as bytes."""
+        raise NotImplementedError
 
+    def __len__(self) -> int:
+        return self._elements().size
 
-def rooted(array: np.ndarray) -> np.ndarray:
-    """The same elements as an array that is its own owner: a storage that begins with them."""
-    if array.base is None:
-        return array
-    code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
-    return np.asarray(_Elements(array, code.str)).view(array.dtype)
-
-
-class _Elements:
-    """Presents an array to NumPy and keeps it alive, without showing it as the base."""
-
-    def __init__(self, array, code) -> None:
-        self.kept = array
-        self.__array_interface__ = {**array.__array_interface__, "typestr": code, "descr": [("", code)]}
-
-
-def with_bits(array: np.ndarray, conj: bool, neg: bool) -> np.ndarray:
-    """What shows the conjugates, the negatives or both of an array; see Note [Conjugate and negative bits]."""
-    if not conj and not neg:
-        return array
-    from .bits import Deferred
-    found: Any = Deferred(array, conj, neg)
-    return found
-
-
-def offset_in_elements(array: np.ndarray) -> int:
-    """PyTorch's storage_offset(): elements between the start of the memory and the first element."""
-    base = array.base
-    if base is None:
-        return 0
-    return (address(array) - extent(owner(array))[0]) // array.itemsize
-
-
-class UntypedStorage:
-    """Bytes shared by tensors, as returned by `Tensor.untyped_storage()`."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._owner = owner(array)
-
-    def data_ptr(self) -> int:
-        """The memory address of the first byte."""
-        return extent(self._owner)[0]
+    def size(self) -> int:
+        """How many elements there are: bytes, of an UntypedStorage."""
+        return len(self)
 
     def nbytes(self) -> int:
         """How many bytes there are."""
         start, end = extent(self._owner)
         return end - start
 
-    size = nbytes
-
-    def __len__(self) -> int:
-        return self.nbytes()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and self._owner is other._owner
-
-    def __hash__(self) -> int:
-        return id(self._owner)
-
-    def untyped(self) -> UntypedStorage:
-        """The storage as bytes."""
-        return self
-
-    @property
-    def _cdata(self):
-        return id(self._owner)
-
-    def _bytes(self) -> np.ndarray:
-        return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
-
-    def tolist(self) -> list[int]:
-        """All bytes, as ints."""
-        return self._bytes().tolist()
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._bytes()[index]
-
-    def __repr__(self) -> str:
-        return f"UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}"
-
-
-class TypedStorage:
-    """A storage seen as elements of one type, as returned by `Tensor.storage()`."""
-
-    __slots__ = ("_untyped", "_numpy_type", "dtype")
-    dtype: Any
-
-    def __init__(self, array: np.ndarray, dtype: Any) -> None:
-        self._untyped = UntypedStorage(array)
-        self._numpy_type = array.dtype
-        self.dtype = dtype
-
-    def untyped(self) -> UntypedStorage:
-        """The storage as bytes."""
-        return self._untyped
-
     def data_ptr(self) -> int:
         """The memory address of the first byte."""
-        return self._untyped.data_ptr()
+        return extent(self._owner)[0]
 
-    def _elements(self) -> np.ndarray:
-        return self._untyped._bytes().view(self._numpy_type)
+    @property
+    def _cdata(self) -> int:
+        return id(self._owner)
 
-    def size(self) -> int:
-        """How many elements there are."""
-        return self._untyped.nbytes() // self._numpy_type.itemsize
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def nbytes(self) -> int:
-        """How many bytes there are."""
-        return self._untyped.nbytes()
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self._elements()[index]
-        return found.item() if isinstance(found, np.generic) else found.tolist()
-
-    def __setitem__(self, index: Any, value: Any) -> Any:
-        self._elements()[index] = value
+    def tolist(self) -> list[Any]:
+        """All elements, as Python numbers."""
+        found = self._elements()
+        return (found.astype(np.float32) if found.dtype.kind == "V" else found).tolist()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def tolist(self) -> list[Any]:
-        """All elements, as Python numbers."""
-        return self._elements().tolist()
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._owner is self._owner
+
+    def __hash__(self) -> int:
+        return id(self._owner)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    def _place(self, index: Any) -> int:
+        """A valid index, counted from the start."""
+        if not isinstance(index, (int, np.integer)):
+            raise TypeError(f"can't index a {type(self).__module__}.{type(self).__name__} with {type(index).__name__}")
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"index {index} out of range for storage of size {count}")
+        return int(index)
+
+    def copy_(self, source: _Storage, non_blocking: bool | None = None) -> Self:
+        """Write the bytes of another storage of the same size into this one.
+
+        Args:
+            source: a storage of as many bytes.
+            non_blocking: has no effect.
+
+        Raises:
+            RuntimeError: if the sizes differ.
+        """
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} "
+                               "bytes")
+        self.untyped()._elements()[...] = source.untyped()._elements()
+        return self
+
+    def fill_(self, value: Any) -> Self:
+        """Set all elements to a number."""
+        self[:] = value
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def clone(self) -> Self:
+        """A copy with memory of its own."""
+        return self._of_elements(self._elements().copy())
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        found = memo.get(id(self._owner))
+        if found is None:
+            found = memo[id(self._owner)] = self.clone()
+        return found
+
+    def cpu(self) -> Self:
+        """The storage itself: there is only the CPU."""
+        return self
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> Self:
+        """The storage itself: there is only the CPU.
+
+        Args:
+            device: the CPU.
+            non_blocking: has no effect.
+
+        Raises:
+            RuntimeError: for another device.
+        """
+        check_device(device)
+        return self
+
+    def get_device(self) -> int:
+        """-1: the CPU."""
+        return -1
+
+    def is_shared(self) -> bool:
+        """False: no memory is shared between processes."""
+        return False
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """False: there is no accelerator to pin memory for.
+
+        Args:
+            device: which accelerator.
+        """
+        return False
+
+    def resizable(self) -> bool:
+        """False: NumPy cannot move memory that arrays look at."""
+        return False
+
+    def resize_(self, size: int) -> Self:
+        """Change the number of elements, which is refused unless it stays what it is.
+
+        Raises:
+            NotImplementedError: for another size.
+        """
+        if size == len(self):
+            return self
+        raise NotImplementedError(
+            f"resize_({size}) of a storage of size {len(self)}: NumPy cannot move memory that arrays look at. Make a "
+            "new storage and let the tensor show it with Tensor.set_(), or use Tensor.resize_()")
+
+    def share_memory_(self) -> Self:
+        """Memory is not shared between processes.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("share_memory_() is not available: storages are not shared between processes")
+
+    def _converted(self, kind: dtype_class) -> TypedStorage:
+        return TypedStorage._of(self._elements().astype(kind.numpy), kind)
+
+    def __repr__(self) -> str:
+        what = "" if isinstance(self, UntypedStorage) else f"dtype={self.dtype}, "  # type: ignore[attr-defined]
+        values = "\n ".join(map(str, self.tolist()))
+        return f" {values}\n[torch.storage.{type(self).__name__}({what}device=cpu) of size {len(self)}]"
 
 
-def flat(base: np.ndarray) -> np.ndarray:
-    """A one-dimensional view of all the memory of an owner, in address order."""
-    if base.flags.c_contiguous:
-        return base.reshape(-1)
-    if base.flags.f_contiguous:
-        return base.T.reshape(-1)
-    return base.reshape(-1, order="A") if base.size < 2 else _flat_in_gaps(base)
+def _conversion(name: str, kind: dtype_class) -> Any:
+    def convert(self):
+        return self if getattr(self, "dtype", None) is kind else self._converted(kind)
+    convert.__name__ = name
+    convert.__qualname__ = f"_Storage.{name}"
+    convert.__doc__ = f"A TypedStorage with the elements converted to {kind}."
+    return convert
 
 
-def _flat_in_gaps(base):
-    order = sorted(range(base.ndim), key=lambda i: -base.strides[i])
-    laid = base.transpose(order)
-    return laid.reshape(-1) if laid.flags.c_contiguous else np.asarray(_Extent(base))
+for _name, _kind in _CONVERSIONS.items():
+    setattr(_Storage, _name, _conversion(_name, _kind))
 
 
-class _Extent:
-    """Presents all bytes between the first and the last element of an array, gaps included, to NumPy."""
-
-    def __init__(self, base) -> None:
-        self.base = base
-        start, end = extent(base)
-        self.__array_interface__ = {"data": (start, not base.flags.writeable), "shape": (end - start,),
-                                    "typestr": "|u1", "version": 3}
-
-
-def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
-    """A view of the memory that `array` belongs to.
+class UntypedStorage(_Storage):
+    """Bytes shared by tensors, as returned by `Tensor.untyped_storage()`.
 
     Args:
-        array: any array on that memory.
-        shape, strides, offset: in elements, from the start of the memory.
+        data: how many bytes there are (not initialised), or a sequence of their values; none by default.
+        device: the CPU.
 
     Raises:
-        RuntimeError: if the view would reach beyond the memory.
+        RuntimeError: for what is neither a size nor a sequence of ints.
     """
-    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
-        deferred: Any = array
-        return deferred.through(lambda memory: strided_view(memory, shape, strides, offset))
-    memory = flat(owner(array))
-    item = array.itemsize
-    if min(strides, default=0) < 0:
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: "
-                           f"{list(strides)}")
-    if min(shape, default=0) < 0:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
-                           "a size is not negative")
-    reach = offset + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + 1 if 0 not in shape else 0
-    if offset < 0 or reach * item > memory.nbytes:
-        raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
-                           f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
-                           f"of size {memory.nbytes}")
-    if 0 in shape:
-        return np.ndarray(shape, array.dtype)
-    return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
+
+    def __init__(self, data: int | Sequence[int] = 0, /, *, device: Any = None) -> None:
+        check_device(device)
+        if isinstance(data, (int, np.integer)):
+            if data < 0:
+                raise RuntimeError(f"UntypedStorage(): a size is not negative, got {data}")
+            self._owner = np.empty(int(data), np.uint8)
+            return
+        kind = type(data).__name__
+        if not hasattr(data, "__len__"):
+            raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {kind}")
+        values = list(data)
+        for value in values:
+            if not isinstance(value, (int, np.integer)):
+                raise RuntimeError(f"torch.UntypedStorage(): tried to construct a storage from a sequence ({kind}), "
+                                   f"but one of the items was of type {type(value).__name__} instead of int")
+        self._owner = np.array(values, np.int64).astype(np.uint8)
+
+    @classmethod
+    def _of(cls, array: np.ndarray) -> UntypedStorage:
+        """The storage of an array."""
+        out = cls.__new__(cls)
+        out._owner = owner(array)
+        return out
+
+    @classmethod
+    def from_file(cls, filename: str | PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, mapped into memory.
+
+        Args:
+            filename: a path. With `shared`, the file is made or made longer where it is too short.
+            shared: whether writes go to the file, too.
+            nbytes: how many bytes.
+
+        Raises:
+            RuntimeError: if the file is too short.
+        """
+        return cls._of(map_file(filename, shared, nbytes))
+
+    def _elements(self) -> np.ndarray:
+        return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
+
+    def _of_elements(self, array: np.ndarray) -> UntypedStorage:
+        return UntypedStorage._of(array)
+
+    def untyped(self) -> UntypedStorage:
+        """The storage itself."""
+        return self
+
+    def element_size(self) -> int:
+        """1: elements are bytes."""
+        return 1
+
+    def new(self) -> UntypedStorage:
+        """A storage without bytes."""
+        return UntypedStorage()
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return int(self._elements()[self._place(index)])
+        if index.step not in (None, 1):
+            raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+        return UntypedStorage._of(rooted(self._elements()[index]))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, (int, np.integer)):
+            raise TypeError(f"can't assign a {type(value).__name__} to bytes of a torch.UntypedStorage")
+        self._elements()[index if isinstance(index, slice) else self._place(index)] = int(value) % 256
+
+    def byteswap(self, dtype: dtype_class) -> None:
+        """Reverse the bytes of each element, in place.
+
+        Args:
+            dtype: the type that the elements have.
+        """
+        self._elements().view(f"V{dtype.itemsize}").byteswap(inplace=True)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of the class, or the elements converted to a dtype.
+
+        Args:
+            dtype: a dtype, a class such as FloatStorage, or its name "torch.FloatStorage".
+            non_blocking: has no effect.
+        """
+        return "torch.storage.UntypedStorage" if dtype is None else self._converted(_meant(dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._elements().tobytes(), None)
+
+
+class TypedStorage(_Storage):
+    """A storage seen as elements of one type, as returned by `Tensor.storage()`.
+
+    Args:
+        data: how many elements there are (not initialised), or a sequence of their values; none by default.
+        wrap_storage: an UntypedStorage whose memory to show instead.
+        dtype: the type of the elements; the default dtype if it is left out.
+        device: the CPU.
+
+    Raises:
+        TypeError: for other arguments.
+    """
+
+    dtype: dtype_class
+
+    def __init__(self, *data: Any, wrap_storage: UntypedStorage | None = None, dtype: dtype_class | None = None,
+                 device: Any = None) -> None:
+        warn_once()
+        check_device(device)
+        kind = default.float if dtype is None else dtype
+        if not isinstance(kind, dtype_class):
+            raise TypeError(f"TypedStorage(): argument 'dtype' must be torch.dtype, not {type(kind).__name__}")
+        if len(data) > 1 or data and wrap_storage is not None:
+            raise RuntimeError(f"{type(self).__name__}() takes a size, a sequence or wrap_storage: too many positional "
+                               "arguments")
+        self.dtype = kind
+        if wrap_storage is not None:
+            if not isinstance(wrap_storage, UntypedStorage):
+                raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
+            self._owner = wrap_storage._owner
+        elif not data or isinstance(data[0], (int, np.integer)):
+            self._owner = np.empty(int(data[0]) if data else 0, kind.numpy)
+        elif hasattr(data[0], "__len__") and not isinstance(data[0], (_Storage, dict)) and not hasattr(
+                data[0], "untyped_storage"):
+            from .python_data import array_of
+            self._owner = np.array(array_of(data[0], kind))
+        else:
+            raise TypeError(f"{type(self).__name__}() takes a size, a sequence or wrap_storage. Argument type not "
+                            f"recognized: {type(data[0])}")
+
+    @classmethod
+    def _of(cls, array: np.ndarray, kind: Any) -> TypedStorage:
+        """The storage of an array, as elements of a dtype."""
+        out = cls.__new__(cls)
+        out._owner, out.dtype = owner(array), kind
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # as in PyTorch: only bytes are compared by where they are
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _elements(self) -> np.ndarray:
+        size = self.dtype.itemsize
+        return self.untyped()._elements()[:self.nbytes() // size * size].view(self.dtype.numpy)
+
+    def _of_elements(self, array: np.ndarray) -> TypedStorage:
+        return TypedStorage._of(array, self.dtype)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory, as bytes."""
+        return UntypedStorage._of(self._owner)
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        found = self._elements()[self._place(index)]
+        return float(found) if found.dtype.kind == "V" else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        try:
+            self._elements()[index if isinstance(index, slice) else self._place(index)] = value
+        except ValueError:
+            raise TypeError(f"can't assign a {type(value).__name__} to a "
+                            f"{legacy_type_name(self.dtype)}") from None
+
+    def pickle_storage_type(self) -> str:
+        """The name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
+        return _class_name(self.dtype)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """The name of PyTorch's class for storages of this dtype, or the elements converted to another.
+
+        Args:
+            dtype: a dtype, a class such as FloatStorage, or its name "torch.FloatStorage".
+            non_blocking: has no effect.
+        """
+        return f"torch.{_class_name(self.dtype)}" if dtype is None else self._converted(_meant(dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._elements().tobytes(), self.dtype)
+
+
+TypedStorage.__module__ = UntypedStorage.__module__ = "gradloom.storage"
+
+
+def _rebuild(values: bytes, kind: dtype_class | None) -> _Storage:
+    memory = np.frombuffer(bytearray(values), np.uint8)
+    return UntypedStorage._of(memory) if kind is None else TypedStorage._of(memory, kind)
+
+
+_warned: list[bool] = []
+
+
+def warn_once() -> None:
+    """Say once that typed storages are the old way."""
+    if not _warned:
+        import warnings
+        _warned.append(True)
+        warnings.warn("TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
+                      "tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
+
+
+def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:
+    """The first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
+    from os.path import exists, getsize
+
+    there = getsize(filename) if exists(filename) else 0
+    if there < nbytes and not shared:
+        raise RuntimeError(f"from_file(): file {filename} has {there} bytes, which are fewer than the {nbytes} asked "
+                           "for; with shared=True it would be made longer")
+    if not nbytes:
+        return np.empty(0, np.uint8)
+    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c",
+                     shape=(nbytes,)).view(np.ndarray)
+
+
+# --- PyTorch's older classes ------------------------------------------------------------------------------------
+
+def _class_name(kind: dtype_class) -> str:
+    return legacy_type_name(kind).removeprefix("torch.").replace("Tensor", "Storage")
+
+
+def _meant(named: Any) -> dtype_class:
+    """The dtype meant by a dtype, an old class or its name."""
+    if isinstance(named, dtype_class):
+        return named
+    name = (named if isinstance(named, str) else getattr(named, "__name__", "")).rpartition(".")[2]
+    for kind in ALL:
+        if _class_name(kind) == name:
+            return kind
+    raise ValueError(f"invalid type: {named!r}")
+
+
+class _OldClass(type):
+    """A class such as FloatStorage: calling it makes a TypedStorage of its dtype, which is then an instance of it."""
+
+    dtype: dtype_class
+
+    def __call__(cls, *data: Any, **options: Any) -> TypedStorage:
+        return TypedStorage(*data, dtype=cls.dtype, **options)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+
+def storage_type(name: str) -> Any:
+    """The class of that name, such as "FloatStorage"; None if there is none. "Storage" is that of the default dtype."""
+    if name == "Storage":
+        name = _class_name(default.float)
+    for kind in ALL:
+        if _class_name(kind) == name:
+            made = _made.get(name)
+            if made is None:
+                made = _made[name] = _OldClass(name, (TypedStorage,), {"dtype": kind, "__module__": "gradloom"})
+            return made
+    return None
+
+
+_made: dict[str, Any] = {}     # by name: one for each dtype

@@ -450,6 +450,7 @@ class Tensor(TensorBase):
 
         Raises:
             RuntimeError: if the tensor requires grad, or its conjugate or negative bit is set, unless `force`.
+            TypeError: for bfloat16, which NumPy does not know.
         """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -458,6 +459,8 @@ class Tensor(TensorBase):
         if self._array.__class__ is not ndarray:
             raise RuntimeError(".numpy() is not supported for tensor subclasses: this one has no values of its own, "
                                "but stands for other tensors.")
+        if self._array.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type. Use x.float().numpy()")
         return self._array
 
     def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
@@ -476,7 +479,8 @@ class Tensor(TensorBase):
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
         """What NumPy's functions make of a result whose operands include a tensor."""
-        return wrap(np.asarray(array))
+        array = np.asarray(array)
+        return wrap(array.view(np.uint8) if array.dtype.kind == "b" else array)
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -493,21 +497,26 @@ class Tensor(TensorBase):
         return bool(array.item())
 
     def __float__(self) -> float:
-        self._check_single()
+        self._check_scalar()
         return float(_real_number(self.item(), "double"))
 
     def __int__(self) -> int:
-        self._check_single()
+        self._check_scalar()
         return int(_real_number(self.item(), "int64_t"))
 
     def __complex__(self) -> complex:
-        self._check_single()
+        self._check_scalar()
         return complex(self.item())
 
-    def _check_single(self) -> None:
+    def _check_scalar(self) -> None:
+        """Raise for several elements; warn, once, where autograd loses sight of the value."""
         if self._array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars, but this one has "
                              f"{self._array.size}")
+        if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
+            from .settings import warn_once
+            warn_once("scalar", "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                      "behavior: no gradient goes through the number. Consider using tensor.detach() first.", 3)
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
@@ -528,7 +537,8 @@ class Tensor(TensorBase):
 
     def __contains__(self, element: Tensor | Number) -> bool:
         if isinstance(element, (Tensor, int, float, complex)):
-            return bool((self == element)._array.any())
+            equal: Any = element == self
+            return bool(equal._array.any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:

@@ -13,13 +13,14 @@ from numpy import ndarray
 from .dtype import FLOATING, TYPE_OF
 from .kernels._dims import dim_error
 from .kernels._layout import is_in_format
+from .memory import address, offset_in_elements
 from .size import Size
-from .storage import TypedStorage, UntypedStorage, address, offset_in_elements
 
 if TYPE_CHECKING:
     from ._tensor_members import TensorMembers
     from .device import memory_format as _memory_format
     from .dtype import dtype as _dtype
+    from .storage import TypedStorage, UntypedStorage
     from .tensor import Tensor
 else:
     TensorMembers = object
@@ -158,11 +159,18 @@ class TensorBase(TensorMembers):
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes that this tensor shares with its views."""
-        return UntypedStorage(self._array)
+        from .storage import UntypedStorage
+        return UntypedStorage._of(self._array)
 
     def storage(self) -> TypedStorage:
         """The same memory as `untyped_storage`, as elements of this tensor's dtype."""
-        return TypedStorage(self._array, self.dtype)
+        from .storage import TypedStorage, warn_once
+        warn_once()
+        return TypedStorage._of(self._array, self.dtype)
+
+    def _typed_storage(self) -> TypedStorage:
+        from .storage import TypedStorage
+        return TypedStorage._of(self._array, self.dtype)
 
     def is_floating_point(self) -> bool:
         """Whether the dtype is a real floating-point one."""

@@ -39,7 +39,7 @@ ERRORS = [
     (lambda: L.tensor([1j], dtype=L.float32), TypeError, "not complex"),
     (lambda: L.tensor([1], dtype="float32"), TypeError, "must be torch.dtype, not str"),
     (lambda: L.tensor([1], requires_grad=True), RuntimeError, "floating point and complex"),
-    (lambda: L.tensor([1], device="cuda"), RuntimeError, "CPU"),
+    (lambda: L.tensor([1], device="cuda"), AssertionError, "CPU"),
     (lambda: L.tensor([L.tensor([1.0, 2.0])]), ValueError, "only one element tensors"),
     (lambda: L.from_numpy([1]), TypeError, "expected np.ndarray"),
     (lambda: L.from_numpy(np.arange(3)[::-1]), ValueError, "negative"),

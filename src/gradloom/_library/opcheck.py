@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _operators
+from ..memory import owner
 from ..ops._overload import OpOverload, OpOverloadPacket
-from ..storage import owner
 from ..tensor import Tensor
 from . import registry
 from .operator import AUTOGRAD, tensors_of

@@ -20,9 +20,9 @@ from typing import Any
 
 from .. import interception
 from ..dispatch import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
+from ..memory import owner
 from ..ops._calls import python_arguments
 from ..ops._schema import FunctionSchema
-from ..storage import owner
 from ..tensor import Tensor
 from ..variants import refuse_tangents
 

@@ -321,7 +321,7 @@ def _tangent_through_base(tensor, written=None):
     """The tangent of a view whose base gets a tangent, too: the same view of the base's tangent, which begins as zeros;
     batched, if the tangent that is about to be written to the view is.
     """
-    from ..storage import offset_in_elements
+    from ..memory import offset_in_elements
     base, array = tensor._view.base, tensor._array
     whole = base._tangent
     if whole is None:

@@ -27,8 +27,8 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ..memory import with_bits
 from ..size import Size
-from ..storage import with_bits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..dispatch import SAVED_HOOKS, state
-from ..storage import address
+from ..memory import address
 from .saved_variable import check_callable
 
 if TYPE_CHECKING:

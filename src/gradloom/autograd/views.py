@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import _operators
 from ..dispatch import GRAD_OFF, INFERENCE, state
-from ..storage import offset_in_elements, strided_view
+from ..memory import offset_in_elements, strided_view
 from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
 

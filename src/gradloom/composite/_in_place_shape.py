@@ -10,7 +10,7 @@ from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
 from ..dispatch import FORWARD_AD, GRAD_OFF, state
 from ..kernels._layout import is_in_format, new_array
-from ..storage import extent, flat, offset_in_elements, owner, strided_view, with_bits
+from ..memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from ..variants import not_implemented_node
 
 
@@ -36,6 +36,8 @@ def resize_(self, size, memory_format):
     offset = offset_in_elements(array)
     start, end = extent(owner(array))
     if layout.size and (offset + layout.size) * array.itemsize > end - start:
+        if not (own := owner(array)).flags.owndata and type(own.base).__name__ == "_Elements":
+            raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(owner(array)).view(array.dtype)
         memory[:min(old.size, memory.size)] = old[:memory.size]
@@ -81,7 +83,7 @@ def set_storage_(self, source):
 
 def set_storage_offset_(self, source, storage_offset, size, stride):
     """Make a tensor show a storage with a given offset, size and strides (contiguous if empty), in elements."""
-    memory = source.untyped()._bytes()[:0].view(self._array.dtype)
+    memory = source.untyped()._elements()[:0].view(self._array.dtype)
     return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ..device import no_gpu
 from . import amp as amp
 
 __all__ = ["current_device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
@@ -14,6 +15,20 @@ __all__ = ["current_device", "device_count", "empty_cache", "get_device_capabili
 def is_available() -> bool:
     """Whether there is a GPU to compute on: False, gradloom computes on the CPU."""
     return False
+
+
+def _no_class(name: str) -> Any:
+    """A class of tensors on GPUs: nothing is an instance, and calling it raises TypeError."""
+    def refuse(cls: Any, *data: Any, **options: Any) -> NoReturn:
+        raise TypeError(f"type torch.cuda.{name} not available. {no_gpu()}")
+    return type(name, (), {"__new__": refuse, "__doc__": _no_class.__doc__})
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith(("Tensor", "Storage")) and not name.startswith("_"):
+        globals()[name] = _no_class(name)
+        return globals()[name]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def is_initialized() -> bool:
@@ -79,8 +94,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def _refuse() -> NoReturn:
-    raise AssertionError("Torch not compiled with CUDA enabled: gradloom computes on the CPU. Ask "
-                         "torch.cuda.is_available() first, or use device='cpu'.")
+    raise no_gpu()
 
 
 def current_device() -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._copies import clone
 from ._layout import new_like
-from ._numbers import number_as
+from ._numbers import number_filling
 from ._overlap import check_no_internal_overlap
 from ._reduced import like, widened
 from ._refuse import refuse
@@ -205,7 +205,7 @@ def _filling(array, value):
         return value
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
         return value  # which every floating dtype has
-    return number_as(value, array.dtype)
+    return number_filling(value, array.dtype)
 
 
 def zero_(self):

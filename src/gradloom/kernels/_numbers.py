@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isinf, isnan
+from math import isinf
 
 import numpy as np
 
@@ -22,25 +22,40 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     if kind == "b":
         return np.array(value).astype(dtype)
     if kind == "c":
-        out = np.array(value).astype(dtype)
-        if np.isinf(out) and not np.isinf(value):
-            raise _overflow(dtype)
-        return out
+        return _complex_number(complex(value), dtype)
     if value.__class__ is complex:
         if value.imag:
             raise _overflow(dtype)
         value = value.real
     if kind in "iu":
         if isinstance(value, float):
-            if isnan(value) or isinf(value):
+            limits = np.iinfo(dtype)
+            if not limits.min <= value <= limits.max:  # before it is truncated; NaN is not, either
                 raise _overflow(dtype)
-            value = int(value)
+            value = min(int(value), limits.max)
         limits = np.iinfo(dtype)
         if value > limits.max or value < (limits.min if kind == "i" else -limits.max):
             raise _overflow(dtype)
         return np.array(value & limits.max if value < 0 and kind == "u" else value, dtype)
-    out = np.array(value, np.float64).astype(dtype)
+    with np.errstate(over="ignore"):
+        out = np.array(value, np.float64).astype(dtype)
     if np.isinf(out.astype(np.float64)) and not isinf(value):
+        raise _overflow(dtype)
+    return out
+
+
+def number_filling(value, dtype: np.dtype) -> np.ndarray:
+    """As `number_as`, for functions that fill tensors: too large a number is infinite in half precision."""
+    if dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
+        with np.errstate(over="ignore"):
+            return np.array(value, np.float64).astype(dtype)
+    return number_as(value, dtype)
+
+
+def _complex_number(value, dtype):
+    with np.errstate(over="ignore"):
+        out = np.array(value).astype(dtype)
+    if np.isinf(out) and not isinf(value.real) and not isinf(value.imag):
         raise _overflow(dtype)
     return out
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..storage import address, owner
+from ..memory import address, owner
 
 _CLONE = "Please clone() the tensor before performing the operation."
 _INTERNAL = ("unsupported operation: more than one element of the written-to tensor refers to a single memory "

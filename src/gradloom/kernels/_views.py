@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, legacy_type_name, scalar_type_name
-from ..storage import offset_in_elements, strided_view
+from ..memory import offset_in_elements, strided_view
 from ._dims import infer_size, wrap_dim, wrap_dims
 
 _every, _slice = slice(None), slice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
-from ..storage import offset_in_elements
+from ..memory import offset_in_elements
 from ._layout import empty_result
 from ._reduced import to_float
 

@@ -7,9 +7,9 @@ from math import ceil, isfinite
 import numpy as np
 
 from ..dtype import default
-from ..storage import strided_view
+from ..memory import strided_view
 from ._layout import new_array, new_like
-from ._numbers import number_as
+from ._numbers import number_filling
 from ._tapers import (
     bartlett_window,
     bartlett_window_periodic,
@@ -65,7 +65,7 @@ def full(size, fill_value, dtype=None):
     """One value everywhere; its type decides the dtype unless told."""
     if dtype is None:
         dtype = number_dtype(fill_value)
-    return np.full(_checked(size), number_as(fill_value, dtype))
+    return np.full(_checked(size), number_filling(fill_value, dtype))
 
 
 def number_dtype(*values):
@@ -80,7 +80,7 @@ def number_dtype(*values):
 
 def scalar_tensor(s, dtype=None):
     """A number as a 0-dim array, of the default floating type unless told."""
-    return number_as(s, default.numpy_float if dtype is None else dtype)
+    return number_filling(s, default.numpy_float if dtype is None else dtype)
 
 
 def empty_strided(size, stride, dtype=None):
@@ -129,7 +129,7 @@ def empty_like(self, dtype=None, memory_format=None):
 def full_like(self, fill_value, dtype=None, memory_format=None):
     """One value in the shape of `self`."""
     out = new_like(self, dtype, memory_format)
-    out[...] = number_as(fill_value, out.dtype)
+    out[...] = number_filling(fill_value, out.dtype)
     return out
 
 

@@ -13,7 +13,6 @@ from operator import index
 
 import numpy as np
 
-from ..storage import TypedStorage, UntypedStorage
 from .registry import Mismatch, Overridden, learn_plain, overrides, plain_classes, type_name, types
 
 
@@ -140,6 +139,7 @@ def _registered(name):
 
 
 def _storage(cls):
+    from ..storage import TypedStorage, UntypedStorage
     return KEEP if issubclass(cls, (UntypedStorage, TypedStorage)) else None
 
 

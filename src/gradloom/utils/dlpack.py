@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
 
-from ..rare_methods import from_dlpack
+from ..exchange import from_dlpack, to_dlpack
 
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-
-__all__ = ["from_dlpack", "to_dlpack"]
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
-def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule of the tensor's memory, to be taken once.
+class DLDeviceType(IntEnum):
+    """DLPack's numbers for devices."""
 
-    Args:
-        tensor: one that does not require grad.
-    """
-    return tensor.__dlpack__()
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17

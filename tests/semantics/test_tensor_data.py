@@ -1,0 +1,216 @@
+"""What tensors are made of: numbers that fit or do not, arrays among numbers, buffers, DLPack, asarray's options."""
+
+import array
+import collections
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.7, -0.5, 255.9, 256.0])
+@pytest.mark.parametrize("make", [
+    lambda torch, v: torch.tensor(v, dtype=torch.uint8),
+    lambda torch, v: torch.tensor([v], dtype=torch.uint8),
+    lambda torch, v: torch.full((1,), v, dtype=torch.uint8),
+    lambda torch, v: torch.zeros(1, dtype=torch.uint8).fill_(v),
+])
+def test_a_float_beyond_an_integer_type_is_refused_before_it_is_truncated(torch, make, value):
+    with pytest.raises(RuntimeError, match="without overflow"):
+        make(torch, value)
+
+
+def test_a_float_within_an_integer_type_is_truncated(torch):
+    assert torch.tensor([1.7, -1.7], dtype=torch.int32).tolist() == [1, -1]
+    assert torch.tensor(0.5, dtype=torch.bool).item() is True and torch.tensor(1j, dtype=torch.bool).item() is True
+
+
+def test_large_numbers_are_infinite_in_half_precision_and_refused_where_single_precision_is_filled(torch):
+    inf = float("inf")
+    for kind in (torch.float16, torch.bfloat16):
+        assert torch.full((1,), 1e39, dtype=kind).tolist() == [inf]
+        assert torch.zeros(1, dtype=kind).fill_(-1e39).tolist() == [-inf]
+        assert torch.tensor([1e39], dtype=kind).tolist() == [inf]
+    assert torch.tensor(1e39).item() == inf
+    for call in (lambda: torch.full((1,), 1e39), lambda: torch.zeros(1).fill_(1e39),
+                 lambda: torch.full((1,), 1e39, dtype=torch.complex64)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            call()
+
+
+def test_integers_beyond_64_bits_fit_into_floating_tensors(torch):
+    assert torch.tensor([2**70, 1.0]).tolist() == [float(2**70), 1.0]
+    assert torch.tensor(2**64, dtype=torch.float64).item() == 2.0**64
+    with pytest.raises((RuntimeError, ValueError), match="Overflow when unpacking long"):
+        torch.tensor([2**70])
+
+
+class Numbers:
+    """A sequence that is neither a list nor a tuple."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, index):
+        return self.numbers[index]
+
+
+@pytest.mark.parametrize(("make", "kind"), [
+    (lambda: Numbers(1.5, 2.0), "float32"), (lambda: Numbers(1, 2), "int64"), (lambda: [Numbers(1.5), [2]], "float32"),
+    (lambda: array.array("d", [1, 2]), "float32"), (lambda: array.array("i", [1, 2]), "int64"),
+    (lambda: collections.deque([1.0]), "float32"), (lambda: memoryview(b"ab"), "int64"), (lambda: range(3), "int64"),
+    (lambda: bytearray(b"ab"), "int64"),
+])
+def test_sequences_of_any_kind_hold_python_numbers(torch, make, kind):
+    for function in (torch.tensor, torch.as_tensor):
+        assert function(make()).dtype is getattr(torch, kind)
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
+@pytest.mark.parametrize(("data", "kind"), [
+    ([np.zeros(2, np.float32), [1, 2]], "float32"), ([np.zeros(2), np.zeros(2, np.int64)], "float64"),
+    ([np.zeros(1, np.int8), np.zeros(1, np.int16)], "int16"),
+    ([np.zeros(1, np.float32), np.zeros(1, np.int64)], "float32"), ([[np.float32(1)], [1]], "float32"),
+])
+def test_arrays_in_a_list_promote_as_tensors_do(torch, data, kind):
+    assert torch.tensor(data).dtype is getattr(torch, kind)
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays")
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda torch: torch.tensor(b"ab"), TypeError, "invalid data type 'bytes'"),
+    (lambda torch: torch.tensor([np.zeros(1), np.zeros(2)]), ValueError, "expected sequence of length 1 at dim 1"),
+    (lambda torch: torch.Tensor([1], [2]), TypeError, "new\\(\\) received an invalid combination of arguments"),
+    (lambda torch: torch.Tensor(-1), RuntimeError, "negative dimension -1"),
+    (lambda torch: torch.Tensor(True), TypeError, "data must be a sequence \\(got bool\\)"),
+    (lambda torch: torch.asarray([1], copy=False), ValueError, "can't alias arbitrary sequence into a tensor"),
+    (lambda torch: torch.asarray(np.zeros(1), dtype=torch.float32, copy=False), ValueError,
+     "can't alias tensor with dtype 'Double' into dtype 'Float'"),
+])
+def test_what_constructors_refuse(torch, call, error, words):
+    with pytest.raises(error, match=words):
+        call(torch)
+
+
+def test_the_old_constructor_takes_its_data_by_name(torch):
+    assert torch.Tensor(data=[1, 2]).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.filterwarnings("ignore:torch.asarray")
+def test_asarray_keeps_changes_or_ends_the_history_of_a_tensor(torch):
+    leaf = torch.ones(2, requires_grad=True)
+    result = leaf * 2
+    assert torch.asarray(result) is result and torch.asarray(leaf) is leaf
+    assert torch.asarray(result, copy=True).grad_fn.name() == "CloneBackward0"
+    assert torch.asarray(result, requires_grad=False).grad_fn is None and result.requires_grad
+    assert torch.asarray(leaf, requires_grad=False) is leaf and not leaf.requires_grad
+    assert torch.asarray(leaf, requires_grad=True) is leaf and leaf.requires_grad
+    assert torch.asarray([1.0], requires_grad=True).requires_grad
+
+
+def test_asarray_shares_buffers_and_what_offers_dlpack(torch):
+    class Lender:
+        def __init__(self):
+            self.array = np.arange(3.0)
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    lender = Lender()
+    assert torch.asarray(lender).data_ptr() == lender.array.ctypes.data
+    assert torch.asarray(bytearray(b"\0\0\x80\x3f")).tolist() == [1.0]
+    assert torch.asarray(memoryview(bytearray(b"ab")), dtype=torch.uint8).tolist() == [97, 98]
+
+
+def test_frombuffer_shares_the_memory_of_a_buffer(torch):
+    memory = bytearray(range(8))
+    x = torch.frombuffer(memory, dtype=torch.int16)
+    assert x.tolist() == [256, 770, 1284, 1798]
+    x[0] = 0
+    assert memory[1] == 0
+    assert torch.frombuffer(memory, dtype=torch.uint8, count=2, offset=3).tolist() == [3, 4]
+    assert torch.frombuffer(memory, dtype=torch.float32, requires_grad=True).requires_grad
+    assert torch.frombuffer(array.array("f", [1.5]), dtype=torch.float32).tolist() == [1.5]
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=8), ValueError, "no greater than buffer"),
+    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, offset=1), ValueError, "must be a multiple of"),
+    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=3), ValueError, "requested buffer length"),
+    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, count=0), ValueError, "must not be 0"),
+    (lambda torch: torch.frombuffer(bytearray(8), dtype=torch.int32, requires_grad=True), RuntimeError, "floating"),
+    (lambda torch: torch.frombuffer([1], dtype=torch.int32), ValueError, "does not implement Python buffer protocol"),
+    (lambda torch: torch.frombuffer(bytearray(8)), TypeError, "missing 1 required"),
+])
+def test_what_frombuffer_refuses(torch, call, error, words):
+    with pytest.raises(error, match=words):
+        call(torch)
+
+
+def test_dlpack_capsules_are_taken_once(torch):
+    x = torch.arange(3.0)
+    capsule = torch.utils.dlpack.to_dlpack(x)
+    assert torch.utils.dlpack.from_dlpack(capsule).data_ptr() == x.data_ptr()
+    with pytest.raises(RuntimeError, match="from_dlpack received an invalid capsule"):
+        torch.from_dlpack(capsule)
+
+
+def test_dlpack_keeps_layout_and_copies_if_asked(torch):
+    x = torch.zeros(2, 3).t()
+    assert torch.from_dlpack(x).stride() == (1, 3) and torch.from_dlpack(x).data_ptr() == x.data_ptr()
+    assert torch.from_dlpack(x, copy=True).data_ptr() != x.data_ptr()
+    assert torch.from_dlpack(torch.ones(2, dtype=torch.bfloat16)).dtype is torch.bfloat16
+    assert x.__dlpack_device__() == (1, 0) and x.__dlpack_device__()[0] is torch.utils.dlpack.DLDeviceType.kDLCPU
+    with pytest.raises(BufferError, match="require gradient"):
+        torch.from_dlpack(torch.ones(1, requires_grad=True))
+
+
+# --- to NumPy and Python ------------------------------------------------------------------------------------------
+
+def test_numpy_has_no_bfloat16(torch):
+    x = torch.ones(2, dtype=torch.bfloat16)
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
+        with pytest.raises(TypeError, match="Got unsupported ScalarType BFloat16"):
+            convert()
+    assert x.float().numpy().tolist() == x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__")
+def test_what_numpy_finds_true_of_a_tensor_comes_back_as_bytes(torch):
+    assert np.isnan(torch.tensor([1.0, float("nan")])).dtype is torch.uint8
+
+
+PROGRAM = """
+import sys, warnings, importlib
+torch = importlib.import_module(sys.argv[1])
+x = torch.tensor(2.0, requires_grad=True)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with torch.no_grad():
+        float(x)
+    bool(x), x.item(), x.tolist(), f"{x:.1f}", float(x.detach())
+    assert not caught, caught
+    int(x), float(x), complex(x)
+    assert len(caught) == 1 and "Converting a tensor with requires_grad=True to a scalar" in str(caught[0].message)
+    assert caught[0].filename == "<string>", caught[0].filename
+    torch.set_warn_always(True)
+    float(x), float(x)
+    assert len(caught) == 3
+"""
+
+
+def test_a_number_taken_from_a_tensor_that_requires_grad_warns_once(torch):
+    subprocess.run([sys.executable, "-c", PROGRAM, torch.__name__], check=True, timeout=120)
+
+
+def test_membership_compares_the_element_with_the_tensor(torch):
+    assert 1 in torch.tensor([1.0]) and torch.tensor([1.0, 2.0]) in torch.tensor([1.0, 3.0])
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(2\)"):
+        torch.zeros(3) in torch.zeros(2)  # noqa: B015
