@@ -26,14 +26,14 @@ def test_a_float_within_an_integer_type_is_truncated(torch):
     assert torch.tensor(0.5, dtype=torch.bool).item() is True and torch.tensor(1j, dtype=torch.bool).item() is True
 
 
-def test_large_numbers_are_infinite_in_half_precision_and_refused_where_single_precision_is_filled(torch):
+def test_one_element_of_half_precision_is_filled_with_infinity_by_large_numbers_which_others_refuse(torch):
     inf = float("inf")
     for kind in (torch.float16, torch.bfloat16):
         assert torch.full((1,), 1e39, dtype=kind).tolist() == [inf]
         assert torch.zeros(1, dtype=kind).fill_(-1e39).tolist() == [-inf]
-        assert torch.tensor([1e39], dtype=kind).tolist() == [inf]
+        assert torch.tensor([1e39, 1.0], dtype=kind).tolist() == [inf, 1.0]
     assert torch.tensor(1e39).item() == inf
-    for call in (lambda: torch.full((1,), 1e39), lambda: torch.zeros(1).fill_(1e39),
+    for call in (lambda: torch.full((2,), 1e39, dtype=torch.float16), lambda: torch.full((1,), 1e39), lambda: torch.zeros(1).fill_(1e39),
                  lambda: torch.full((1,), 1e39, dtype=torch.complex64)):
         with pytest.raises(RuntimeError, match="without overflow"):
             call()

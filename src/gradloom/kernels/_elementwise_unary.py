@@ -205,7 +205,7 @@ def _filling(array, value):
         return value
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
         return value  # which every floating dtype has
-    return number_filling(value, array.dtype)
+    return number_filling(value, array.dtype, array.size)
 
 
 def zero_(self):

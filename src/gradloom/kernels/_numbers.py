@@ -44,9 +44,10 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     return out
 
 
-def number_filling(value, dtype: np.dtype) -> np.ndarray:
-    """As `number_as`, for functions that fill tensors: too large a number is infinite in half precision."""
-    if dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
+def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
+    """As `number_as`, for functions that fill `count` elements: PyTorch fills one element in half precision with
+    infinity where the number is too large for it."""
+    if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)
     return number_as(value, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite
+from math import ceil, isfinite, prod
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def full(size, fill_value, dtype=None):
     """One value everywhere; its type decides the dtype unless told."""
     if dtype is None:
         dtype = number_dtype(fill_value)
-    return np.full(_checked(size), number_filling(fill_value, dtype))
+    return np.full(_checked(size), number_filling(fill_value, dtype, prod(size)))
 
 
 def number_dtype(*values):
@@ -129,7 +129,7 @@ def empty_like(self, dtype=None, memory_format=None):
 def full_like(self, fill_value, dtype=None, memory_format=None):
     """One value in the shape of `self`."""
     out = new_like(self, dtype, memory_format)
-    out[...] = number_filling(fill_value, out.dtype)
+    out[...] = number_filling(fill_value, out.dtype, out.size)
     return out
 
 
