@@ -33,7 +33,8 @@ def test_one_element_of_half_precision_is_filled_with_infinity_by_large_numbers_
         assert torch.zeros(1, dtype=kind).fill_(-1e39).tolist() == [-inf]
         assert torch.tensor([1e39, 1.0], dtype=kind).tolist() == [inf, 1.0]
     assert torch.tensor(1e39).item() == inf
-    for call in (lambda: torch.full((2,), 1e39, dtype=torch.float16), lambda: torch.full((1,), 1e39), lambda: torch.zeros(1).fill_(1e39),
+    for call in (lambda: torch.full((2,), 1e39, dtype=torch.float16), lambda: torch.full((1,), 1e39),
+                 lambda: torch.zeros(1).fill_(1e39),
                  lambda: torch.full((1,), 1e39, dtype=torch.complex64)):
         with pytest.raises(RuntimeError, match="without overflow"):
             call()
