@@ -141,3 +141,25 @@ def test_passes_of_several_threads_ask_one_graph_for_different_inputs(torch):
         thread.join()
     assert all(g == found["a"][0] for g in found["a"]) and all(g == found["b"][0] for g in found["b"])
     assert found["both"][0] == (*found["a"][0], *found["b"][0])
+
+
+def test_the_hooks_of_a_root_see_its_gradient_even_if_nothing_is_wanted_of_it(torch):
+    x, other, seen = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.grad_fn.register_prehook(lambda g: seen.append("not run"))
+    found = torch.autograd.grad(y, other, torch.tensor([3.0, 4.0]), allow_unused=True)
+    y.backward(torch.tensor([5.0, 6.0]), inputs=[other])
+    assert found == (None,) and seen == [[3.0, 4.0], [5.0, 6.0]]
+    assert y.grad.tolist() == [8.0, 10.0] and x.grad is None and other.grad is None
+    torch.autograd.grad([y, other], other, [torch.ones(2), torch.ones(2)])  # with several, the graph begins before them
+    assert len(seen) == 2
+
+
+def test_a_root_of_which_nothing_is_wanted_does_not_count_as_executed(torch):
+    x, other, seen = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True), []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(torch._C._will_engine_execute_node(y.grad_fn)))
+    torch.autograd.grad(y, other, torch.ones(2), allow_unused=True)
+    assert seen == [False]

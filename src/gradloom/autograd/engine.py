@@ -62,7 +62,7 @@ class Plan:
 
     def wants(self, node) -> bool:
         """Whether the node runs or a gradient that arrives there is kept."""
-        return node in self.needed or node in self.captures
+        return node in self.needed or bool(self.captures.get(node))
 
     def wanted(self, edges: tuple) -> tuple:
         """The next edges of a node, with NO_EDGE in place of those that lead to nothing that is wanted."""
@@ -101,6 +101,8 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     if capture_edges is not None or run_only is not None:
         plan = Plan(capture_edges or (), [node for node, _ in run_only or ()])
         _mark_needed(root, plan)
+        if root not in plan.needed:
+            plan.captures.setdefault(root, [])  # a root's tensor hooks see its gradient even if nothing is wanted of it
     task = GraphTask(root, keep_graph, create_graph, plan)
     task.pending = _dependencies(root)
     flags = state.flags

@@ -25,6 +25,7 @@ from ..dispatch import GRAD_OFF, INFERENCE, state
 from ..memory import offset_in_elements, strided_view
 from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
+from .saved_variable import FREED_MESSAGE
 
 # How a view came to be; anything but DEFAULT restricts writes to it while grad mode is on. TRANSFORM_INPUT is what a
 # transformed function gets in the place of an argument.
@@ -295,6 +296,8 @@ class CopySlices(Node):
         grad = grads[0]
         if grad is None:
             return (None,) * len(edges)
+        if self.geometry is None:
+            raise RuntimeError(FREED_MESSAGE)
         shape, strides, offset = self.geometry
         out = _like_base(grad, *self.base_layout)
         region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
@@ -312,6 +315,7 @@ class CopySlices(Node):
         return (out if base_edge[0] is not None else None, *inner[1:])
 
     def release_variables(self):
+        self.geometry = None  # which says that there was a pass that did not keep the graph
         if self.fn.release_variables is not None:
             self.fn.release_variables()
 
