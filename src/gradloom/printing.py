@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .dispatch import state
 from .dtype import bool as bool_
 from .dtype import default, int64
 
@@ -166,7 +167,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     if tangent is None and tensor._view is not None:
         from .autograd.forward_ad import tangent_of
         tangent = tangent_of(tensor)
-    if tangent is not None:
+    if tangent is not None and state.forward_grad:
         parts.append(f"tangent={tangent!r}")
     text = _joined(opening, parts)
     if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):

@@ -97,6 +97,22 @@ def test_passes_nested_deep(torch, depth):
     assert x.grad.item() == 1.0 and ran == [1]
 
 
+def test_a_pass_inside_itself_is_found(gradloom):  # PyTorch starts threads until there are no more
+    class Forgetful(gradloom.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with gradloom.enable_grad():
+                ctx.result = x.detach().requires_grad_() * 2
+            return ctx.result  # without detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            ctx.result.backward(g)
+
+    with pytest.raises(RecursionError, match="backward passes run inside each other"):
+        Forgetful.apply(leaf(gradloom, 1.0)).sum().backward()
+
+
 def test_passes_nested_deep_through_hooks(torch):
     def nest(level):
         y = leaf(torch, 1.0) * 2

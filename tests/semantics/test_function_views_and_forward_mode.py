@@ -320,6 +320,58 @@ def test_where_forward_writes_jvp_writes(torch, fw):
         assert written is dual and tangent(fw, dual) == [2.0]
         with pytest.raises(RuntimeError, match="inplace custom Function is not"):
             make(torch, write, jvp=lambda ctx, t: t * 2)(dual)
+        with pytest.raises(RuntimeError, match="inplace custom Function is not"):
+            make(torch, write, jvp=lambda ctx, t: None)(dual)
+
+
+@pytest.mark.parametrize("change", [lambda t: t.long(), lambda t: t > 0])
+def test_a_tangent_is_a_floating_or_complex_tensor(torch, fw, change):
+    function = make(torch, lambda ctx, x: x * 2, jvp=lambda ctx, t: change(t))
+    with fw.dual_level(), pytest.raises(RuntimeError, match="floating.point|is_floating_point"):
+        function(fw.make_dual(torch.ones(1), torch.ones(1)))
+
+
+def test_an_output_marked_non_differentiable_has_no_tangent(torch, fw):
+    def forward(ctx, x):
+        rest = x * 3
+        ctx.mark_non_differentiable(rest)
+        return x * 2, rest
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(1), torch.ones(1))
+        results = make(torch, forward, jvp=lambda ctx, t: (t, None))(dual)
+        assert [tangent(fw, t) for t in results] == [[1.0], None]
+        with pytest.raises(RuntimeError, match="jvp returned a gradient at position 1"):
+            make(torch, forward, jvp=lambda ctx, t: (t, t))(dual)
+
+
+def test_an_argument_of_integers_has_no_tangent_and_a_result_that_is_no_tensor_ignores_one(torch, fw):
+    seen = []
+
+    def jvp(ctx, *tangents):
+        seen.extend(tangents)
+        return tangents[0], tangents[0]
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(1), torch.ones(1))
+        y, number = make(torch, lambda ctx, x, n, z: (x * 2, 5), jvp=jvp)(dual, torch.arange(1), torch.ones(1))
+        assert tangent(fw, y) == [1.0] and number == 5
+    assert seen[1] is None and seen[2].tolist() == [0.0]
+
+
+def test_forward_and_jvp_see_no_tangents(torch, fw):
+    def forward(ctx, x):
+        ctx.save_for_forward(x)
+        seen.append((fw.unpack_dual(x).tangent, repr(x)))
+        return x * 2
+
+    def jvp(ctx, t):
+        seen.append((fw.unpack_dual(ctx.saved_tensors[0]).tangent, repr(ctx.saved_tensors[0])))
+        return t * 2
+    seen = []
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(1), torch.ones(1))
+        assert tangent(fw, make(torch, forward, jvp=jvp)(dual)) == [2.0]
+        assert tangent(fw, dual) == [1.0] and "tangent" in repr(dual)
+    assert seen == [(None, "tensor([1.])")] * 2
 
 
 def test_reverse_over_forward(torch, fw):

@@ -11,13 +11,22 @@ from threading import Thread
 
 from ..dispatch import state
 
+_MOST_LEVELS = 3000
+
 
 def in_another_thread(work, *args) -> None:
     """Call `work(*args)` in a thread that has this thread's state (grad mode, hooks, context variables), and wait.
 
     Raises:
         BaseException: what the call raised, the same object.
+        RecursionError: if passes are nested so deep that one must be inside itself.
     """
+    depth = state.graph_task.depth
+    if depth >= _MOST_LEVELS:
+        raise RecursionError(f"maximum recursion depth exceeded: {depth} backward passes run inside each other. A "
+                             "backward function or a hook probably calls backward() on a graph that it is a part of, "
+                             "as one does whose forward returned, without detach(), a tensor with a history of its "
+                             "own: the function is its history from then on")
     inherited = dict(state.__dict__)
     context = copy_context()
     failure = []

@@ -23,6 +23,7 @@ _SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
 _HINT = ("with gradloom.autograd.set_detect_anomaly(True) before the forward pass, this note also names the line of "
          "your program that called the operator")
+_MOST_FRAMES = 500
 # What lies between the engine's loop and a hook or a node.
 _BETWEEN = [f.__code__ for f in (hook_calls.run, hook_calls.run_hooked, hook_calls.apply_node)]
 
@@ -149,7 +150,7 @@ def _saved_name(node, saved) -> str:
 
 def described(node) -> str:
     """A node with its operator: `MulBackward0, the backward of mul.Tensor`; of a custom function, with its place."""
-    function = getattr(type(node), "_function", None)
+    function = getattr(type(node), "_forward_cls", None)
     if function is not None:
         code = getattr(function.backward, "__code__", None)
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
@@ -254,6 +255,10 @@ def _derivatives_file(generated_file: str) -> Path | None:
 
 
 def _frames(traceback):
-    while traceback is not None:
+    """The frames of a traceback, from the outermost on; of one that leads through many passes, the first passes' only,
+    so that explaining the exception in each of them does not take the square of their number."""
+    for _ in range(_MOST_FRAMES):
+        if traceback is None:
+            return
         yield traceback.tb_frame, traceback.tb_lineno
         traceback = traceback.tb_next

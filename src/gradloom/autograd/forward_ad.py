@@ -137,7 +137,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """
     if not isinstance(tensor, _operators.Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
-    if _level[0] < 0:
+    if _level[0] < 0 or not state.forward_grad:
         return UnpackedDualTensor((tensor, None))
     _check_level(level)
     tangent = tangent_of(tensor)

@@ -282,6 +282,8 @@ class Function(metaclass=FunctionMeta):
         if record is not None:
             profiler.describe(record, args)
         state.flags = (flags | GRAD_OFF) & ~FORWARD_AD
+        if flags & FORWARD_AD:
+            state.forward_grad = False
         try:
             if separate:
                 output = cls.forward(*args)
@@ -290,6 +292,8 @@ class Function(metaclass=FunctionMeta):
                 output = cls.forward(ctx, *args)
         finally:
             state.flags = flags
+            if flags & FORWARD_AD:
+                state.forward_grad = True
             if record is not None:
                 profiler.end(record)
         outputs = output if isinstance(output, tuple) else (output,)

@@ -174,22 +174,27 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
     if all(t is None for t in tangents):
         return
     if ctx.materialize_grads:
-        tangents = [dense(a) if t and found is None else found
+        tangents = [dense(a) if t and found is None and a._array.dtype.kind in "fcV" else found
                     for a, t, found in zip(args, is_tensor, tangents, strict=True)]
-    state.flags = flags & ~FORWARD_AD
+    state.flags, state.forward_grad = flags & ~FORWARD_AD, False
     try:
         found = function.jvp(ctx, *tangents)
     finally:
-        state.flags = flags
+        state.flags, state.forward_grad = flags, True
     found = found if isinstance(found, tuple) else (found,)
     if len(found) != len(outputs):
         raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
                            f"{len(outputs)} but got {len(found)})")
-    dirty = [id(t) for t in ctx.dirty_tensors or ()]
+    dirty, unmarked = [[id(t) for t in marked or ()] for marked in (ctx.dirty_tensors, ctx.non_differentiable)]
     for i, (out, tangent) in enumerate(zip(outputs, found, strict=True)):
-        if tangent is None:
+        if tangent is None and id(out) not in dirty:
             continue
-        _check_tangent(i, out, tangent)
+        if tangent is not None and not isinstance(tangent, _operators.Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}.")
+        if not isinstance(out, _operators.Tensor):
+            continue
+        if tangent is not None:
+            _check_tangent(i, out, tangent, id(out) not in unmarked)
         if id(out) in dirty:
             if not any(tangent is t for t in tangents):
                 raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace: "
@@ -201,13 +206,13 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
         update_tangent(out, tangent)
 
 
-def _check_tangent(position: int, out, tangent) -> None:
-    Tensor = _operators.Tensor
-    if not isinstance(tangent, Tensor):
-        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {position}.")
-    if not isinstance(out, Tensor) or out._array.dtype.kind not in "fcV":
+def _check_tangent(position: int, out, tangent, differentiable: bool) -> None:
+    if not differentiable or out._array.dtype.kind not in "fcV":
         raise RuntimeError(f"Function's jvp returned a gradient at position {position}, but  the corresponding forward "
                            "output is not a differentiable Tensor. Return None there.")
+    if tangent._array.dtype.kind not in "fcV":
+        raise RuntimeError("Expected tangent to be floating point or complex, but Function's jvp returned one of dtype "
+                           f"{tangent.dtype} at position {position}.")
     if tangent._array.shape != out._array.shape:
         raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original "
                            f"Tensor, this is not supported. Tensor is of size {list(out.shape)} while the given "

@@ -74,12 +74,16 @@ class disable_saved_tensors_hooks:
 
     Raises:
         RuntimeError: with that message, if hooks are in force when the block is entered.
+        TypeError: if the message is no str.
     """
 
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
 
     def __enter__(self) -> None:
+        if not isinstance(self.error_message, str):
+            raise TypeError("disable_saved_tensors_hooks(): argument 'error_message' must be str, not "
+                            f"{type(self.error_message).__name__}")
         if state.saved_tensor_hooks:
             raise RuntimeError(self.error_message)
         self._before = state.saved_hooks_disabled

@@ -148,7 +148,7 @@ def _by_class(cls: type[Node], libraries: Sequence[Library]) -> Target:
         if cls.__module__.endswith(".overrides"):
             functions = [f for f in functions if f in library.specification.overrides]
         return Target(cls.__name__, tuple([(library, f) for f in _entries(functions)]))
-    function = getattr(cls, "_function", None)
+    function = getattr(cls, "_forward_cls", None)
     return Target(cls.__name__, written=function if function is not None else cls)
 
 
