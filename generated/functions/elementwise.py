@@ -952,15 +952,15 @@ class AtanhBackward0(Node):
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * (1 / (1 - self * self)).conj()
+        # self: grad / (1 - self * self).conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (1 / (1 - self._array * self._array)))
+                grad_of_self = wrap(grad_ / (1 - self._array * self._array))
             else:
-                grad_of_self = grad * (1 / (1 - self * self)).conj()
+                grad_of_self = grad / (1 - self * self).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -2034,7 +2034,7 @@ class HypotBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * (self / result)
+        # self: grad * self / result
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2043,12 +2043,12 @@ class HypotBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (self._array / result._array))
+                grad_of_self = wrap(grad_ * self._array / result._array)
             else:
-                grad_of_self = grad * (self / result)
+                grad_of_self = grad * self / result
         else:
             grad_of_self = None
-        # other: grad * (other / result)
+        # other: grad * other / result
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
@@ -2057,9 +2057,9 @@ class HypotBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if other._array.dtype is flat and result._array.dtype is flat:
-                grad_of_other = wrap(grad_ * (other._array / result._array))
+                grad_of_other = wrap(grad_ * other._array / result._array)
             else:
-                grad_of_other = grad * (other / result)
+                grad_of_other = grad * other / result
         else:
             grad_of_other = None
         return (grad_of_self, grad_of_other,)

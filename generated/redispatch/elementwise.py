@@ -2623,7 +2623,7 @@ def atanh(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2663,7 +2663,7 @@ def atanh_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)

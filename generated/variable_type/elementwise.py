@@ -4366,7 +4366,7 @@ def atanh(input, *, out=None):
     """atanh(Tensor self) -> Tensor
 
     z = arctanh(x)
-    ∂L/∂x = g · (1 / (1 − x²))*
+    ∂L/∂x = g / (1 − x²)*
     dz = dx / (1 − x²)
     where x = self, z = result, g = ∂L/∂z
 
@@ -4416,7 +4416,7 @@ def atanh(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4486,7 +4486,7 @@ def atanh_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 / (1 - self_p * self_p)).conj()).conj()
+                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -12438,7 +12438,7 @@ def ldexp(input, other, *, out=None):
     if out is not None:
         return write_out(ldexp, (input, other), out)
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
+        self_, other_ = promote_to_float_exact((input, other,), ())
     try:
         result_ = kernels_elementwise.ldexp(self_, other_)
     except REFUSALS as error:
@@ -12530,7 +12530,7 @@ def ldexp_(input, other):
         other_t = tangent_of(other)
     written = self_
     if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-        self_, other_ = promote_to_float((input, other,), ())
+        self_, other_ = promote_to_float_exact((input, other,), ())
     try:
         changed = kernels_elementwise.ldexp(self_, other_)
     except REFUSALS as error:

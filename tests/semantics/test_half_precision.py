@@ -190,3 +190,99 @@ def test_gradients_of_losses_round_where_their_kernels_do(torch, half):
     found = gradient(functions.smooth_l1_loss(x, y, reduction="none", beta=0.3))
     slope = ((x.detach().float() - y.float()) / 0.3).clamp(-1, 1)
     assert same(torch, found, slope * g.float())
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_shrinking_rounds_its_bound_for_hardshrink_and_not_for_softshrink_and_threshold(torch, half):
+    x = torch.tensor([0.3] * 32, dtype=getattr(torch, half))
+    functions = torch.nn.functional
+    above = x.float()[0].item() > 0.3
+    assert above  # in both half types
+    assert functions.hardshrink(x, 0.3).eq(0).all()
+    assert same(torch, functions.softshrink(x, 0.3), x.float() - 0.3)
+    assert torch.equal(functions.threshold(x, 0.3, -1.0), x)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_evenly_spaced_numbers_round_each_step(torch, half):
+    kind = getattr(torch, half)
+    low, high, count = torch.tensor(-3.0, dtype=kind), torch.tensor(4.5, dtype=kind), torch.arange(100)
+    step = (high - low) / 99
+    forth, back = low + step * count.to(kind), high - step * (99 - count).to(kind)
+    assert torch.equal(torch.linspace(-3, 4.5, 100, dtype=kind), torch.where(count < 50, forth, back))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_sums_of_products_round_where_their_kernels_do(torch, half):
+    x, y, z = (samples(torch, half, -3, 3, seed)[:32] for seed in range(3))
+    matrix = torch.stack([x, y, z, x * y])
+    beta, alpha = number(torch, 0.1, x).to(x.dtype), number(torch, 0.3, x).to(x.dtype)
+    found = torch.addr(matrix, x[:4], y, beta=0.1, alpha=0.3)
+    assert torch.equal(found, matrix * beta + torch.outer(x[:4] * alpha, y))
+    found = torch.addmv(x[:4], matrix, z, beta=0.1, alpha=0.3)
+    exact = (matrix.double() @ z.double()).float()
+    assert same(torch, found, (x[:4] * beta).float() + exact * alpha.float())
+    a, b = samples(torch, half)[:60].reshape(-1, 3), samples(torch, half, seed=1)[:60].reshape(-1, 3)
+    products = torch.stack([a[:, (i + 1) % 3] * b[:, (i + 2) % 3] - a[:, (i + 2) % 3] * b[:, (i + 1) % 3]
+                            for i in range(3)], 1)
+    assert torch.equal(torch.linalg.cross(a, b), products)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_logarithms_of_softmax_round_the_sum_only_along_the_last_dimension(torch, half):
+    x = samples(torch, half).reshape(2, 32)
+    terms = (x.float() - x.float().amax(1, True)).exp().sum(1, True)
+    logarithm = terms.to(x.dtype).float().log().to(x.dtype).float()
+    assert same(torch, torch.log_softmax(x, 1), x.float() - x.float().amax(1, True) - logarithm)
+    x = x.t().contiguous()
+    assert same(torch, torch.log_softmax(x, 0), torch.log_softmax(x.float(), 0))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_gradients_that_round_each_step(torch, half):
+    x = samples(torch, half, 0.05, 0.95).requires_grad_()
+    g = samples(torch, half, seed=1)
+    plain = x.detach()
+
+    def gradient(result, cotangent=g):
+        return torch.autograd.grad(result, x, cotangent)[0]
+    assert torch.equal(gradient(x.atanh()), g / (1 - plain * plain))
+    other = samples(torch, half, seed=2)
+    square = (plain * plain + other * other).reciprocal()
+    assert torch.equal(gradient(torch.atan2(x, other)), g * other * square)
+    assert torch.equal(gradient(torch.hypot(x, other)), g * plain / torch.hypot(plain, other))
+    result = plain.sigmoid()
+    if half == "float16":
+        assert torch.equal(gradient(x.sigmoid()), g * (1 - result) * result)
+    else:
+        assert same(torch, gradient(x.sigmoid()), g.float() * (1 - result.float()) * result.float())
+
+
+def test_one_element_of_half_precision_is_filled_with_infinity_and_several_are_refused(torch):
+    half = torch.float16
+    assert torch.full((1,), 1e30, dtype=half).isinf().all() and torch.zeros(1, dtype=half).fill_(-1e30).isinf().all()
+    for refused in (lambda: torch.full((2,), 1e30, dtype=half), lambda: torch.full((2,), 65505.0, dtype=half),
+                    lambda: torch.zeros(1, dtype=half).masked_fill(torch.tensor([True]), 65505.0),
+                    lambda: torch.zeros(1, dtype=half).clamp(min=1e30)):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type c10::Half without overflow"):
+            refused()
+    assert torch.full((2,), float("inf"), dtype=half).isinf().all()
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_a_remainder_of_zero_has_the_sign_of_the_dividend(torch, kind):
+    x = torch.tensor([-6.0, 6.0, -0.0, 0.0, -5.0], dtype=getattr(torch, kind))
+    for divisor in (3.0, -3.0):
+        found = x % divisor
+        assert found[:4].eq(0).all() and found[:4].signbit().tolist() == [True, False, True, False]
+        assert found[4].item() == (1.0 if divisor > 0 else -2.0)
+
+
+def test_numbers_that_an_integer_dtype_cannot_hold_are_refused(torch):
+    for value in (1e30, 300.0, float("inf"), float("nan"), 300, [300.0], [float("nan")]):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type int8 without overflow"):
+            torch.tensor(value, dtype=torch.int8)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+        torch.zeros(1, dtype=torch.uint8).clamp(max=300)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+        torch.zeros(1).clamp(max=1e300)

@@ -154,7 +154,7 @@ def cumulative_trapezoid_dx(y, dx, dim):
     if not y.size(dim):
         return y
     late, early = _neighbours(y, dim)
-    return ops.cumsum(late + early, dim) * (dx / 2)
+    return ops.cumsum((late + early) * (dx / 2), dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):

@@ -116,7 +116,7 @@ def acosh_backward(grad, self):
 def sinc_backward(grad, self):
     """d sinc(x)/dx = (pi x cos(pi x) - sin(pi x)) / (pi x^2), 0 at 0."""
     angle = self * math.pi
-    slope = (angle * angle.cos() - angle.sin()) / (angle * self)
+    slope = (angle * angle.cos() - angle.sin()) / (self * self * math.pi)
     return grad * ops.where(self == 0, 0, slope).conj()
 
 
@@ -171,8 +171,9 @@ def fmin_keeps_first(self, other):
 def atan2_backward(grad, self, other, grad_input_mask):
     """d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin."""
     square = self * self + other * other
-    scaled = ops.where(square == 0, 0, grad / square)
-    return (scaled * other if grad_input_mask[0] else None, scaled * -self if grad_input_mask[1] else None)
+    inverse = ops.where(square == 0, 0, square.reciprocal())
+    return (grad * other * inverse if grad_input_mask[0] else None,
+            grad * -self * inverse if grad_input_mask[1] else None)
 
 
 def copysign_backward(grad, self, result):

@@ -180,7 +180,12 @@ def remainder(self, other):
     """The remainder of a division that rounds down: it has the sign of `other`."""
     refuse("remainder_cpu", self, "bc")
     check_divisor(other)
-    return shared(np.remainder, self, other)
+    found = shared(np.remainder, self, other)
+    if found.dtype.kind in "fV":
+        zeros = found == 0  # of which NumPy's have the sign of `other`
+        if zeros.any():
+            found = np.where(zeros, np.copysign(found, self), found)
+    return found
 
 
 def fmod(self, other):
@@ -241,10 +246,17 @@ def pow_scalar(self, exponent):
         if exponent == -1:
             return np.reciprocal(self)
         if exponent == -2:
-            return np.reciprocal(np.multiply(self, self))
+            return _inverse_square(self)
         if exponent == -0.5:
             return rsqrt(self)
     return np.power(self, like(exponent, self))
+
+
+def _inverse_square(self):
+    if self.dtype.char == "e":  # of bfloat16 the square is rounded
+        wide = self.astype(np.float32)
+        return np.reciprocal(wide * wide).astype(self.dtype)
+    return np.reciprocal(np.multiply(self, self))
 
 
 def _cube(self):

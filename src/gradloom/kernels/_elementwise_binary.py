@@ -7,7 +7,9 @@ import numpy as np
 from ..dtype import TYPE_OF, scalar_type_name
 from ._elementwise_unary import log1p
 from ._layout import as_operands
-from ._reduced import in_range, like, own, widened
+from ._numbers import number_as
+from ._precision import Wide
+from ._reduced import like, own, widened
 from ._refuse import not_implemented, refuse
 from ._select import select
 
@@ -45,7 +47,7 @@ def clamp_max(self, max):
 
 
 def _bound(value, array):
-    return value if value is None or value.__class__ is np.ndarray else in_range(value, array)
+    return value if value is None or value.__class__ is np.ndarray else number_as(value, array.dtype)
 
 
 def compared(name, array):
@@ -182,6 +184,8 @@ def xlogy_by_scalar(self, other):
 
 def ldexp(self, other):
     """`self * 2 ** other`."""
+    if other.__class__ is Wide:
+        return np.multiply(self, Wide(np.exp2(other.value), self.dtype))
     return np.multiply(self, np.exp2(other))
 
 

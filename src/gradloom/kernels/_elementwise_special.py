@@ -6,6 +6,7 @@ import numpy as np
 
 from ._copies import to_copy
 from ._layout import row_major
+from ._precision import widen
 from ._reduced import like, shared, widened
 from ._refuse import refuse
 
@@ -96,7 +97,6 @@ def _hurwitz_zeta(zeta, s, q):
     return total + zeta(s, q)
 
 
-@widened
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension `p`.
 
@@ -107,9 +107,11 @@ def mvlgamma(self, p):
         raise RuntimeError("p has to be greater than or equal to 1")
     from scipy.special import gammaln
     self = _real("mvlgamma", self)
-    halves = np.arange(p, dtype=self.dtype) / self.dtype.type(2)
-    total = gammaln(self[..., None] - halves).sum(axis=-1)
-    return row_major(np.asarray(total + p * (p - 1) / 4 * np.log(np.pi), dtype=self.dtype))
+    kind = self.dtype
+    halves = np.arange(p).astype(kind) / kind.type(2)
+    terms = gammaln(widen(self[..., None] - halves)).astype(kind)
+    total = widen(terms).sum(axis=-1).astype(kind)
+    return row_major(np.asarray(total + kind.type(p * (p - 1) / 4 * np.log(np.pi)), dtype=kind))
 
 
 def _real(name, array):
@@ -139,9 +141,15 @@ def sigmoid(self):
     return np.reciprocal(found, found)
 
 
-@widened
 def sigmoid_backward(grad_output, output):
-    """`grad_output * conj((1 - output) * output)`."""
+    """`grad_output * conj((1 - output) * output)`; of float16 with each step rounded."""
+    if output.dtype.char == "e" and grad_output.dtype.char == "e":
+        return grad_output * (output.dtype.type(1) - output) * output
+    return _sigmoid_backward(grad_output, output)
+
+
+@widened
+def _sigmoid_backward(grad_output, output):
     slope = (1 - output) * output
     return np.multiply(grad_output, slope.conj() if slope.dtype.kind == "c" else slope)
 

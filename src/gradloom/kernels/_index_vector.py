@@ -10,6 +10,7 @@ from ._copies import clone
 from ._dims import wrap_dim
 from ._index_checks import check_range, still_writable, type_name, writable
 from ._numbers import number_as
+from ._precision import is_half
 
 
 def index_select(self, dim, index):
@@ -56,10 +57,14 @@ def index_add_(self, dim, index, source, alpha=1):
                            f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
     if not values.size:
         return self
+    scales = alpha is True or alpha != 1
+    if scales:
+        values = values * number_as(alpha, values.dtype)
+    if is_half(self.dtype) and (scales or rows.ndim < 2):  # then each sum is rounded
+        np.add.at(rows, places, values)
+        return self
     work = workspace(rows)
     values = values.astype(work.dtype, copy=False)
-    if alpha is True or alpha != 1:
-        values = values * number_as(alpha, work.dtype)
     add_rows(work.reshape(rows.shape[0], -1), places, values.reshape(places.size, -1))
     if work is not rows:
         rows[...] = work

@@ -104,5 +104,5 @@ def renorm(self, p, dim, maxnorm):
     others = tuple([i for i in range(self.ndim) if i != axis])
     sizes = vector_norm(self.astype(np.float32) if is_half(self.dtype) else self, p, others, True)
     scale = np.where(sizes > maxnorm, maxnorm / (sizes + sizes.dtype.type(1e-7)), sizes.dtype.type(1))
-    return row_major(self * scale).astype(self.dtype, copy=False)
+    return row_major(self * scale.astype(self.dtype, copy=False)).astype(self.dtype, copy=False)
 

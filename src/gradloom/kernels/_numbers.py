@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isinf
 
 import numpy as np
@@ -10,6 +11,7 @@ _C_NAMES = {"uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "
             "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "c10::Half",
             "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
             "complex128": "c10::complex<double>"}
+_GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e38, "d": 1.7976931348623157e308}
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
@@ -29,19 +31,18 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
         value = value.real
     if kind in "iu":
         if isinstance(value, float):
-            limits = np.iinfo(dtype)
-            if not limits.min <= value <= limits.max:  # before it is truncated; NaN is not, either
+            least, most = _limits(dtype)
+            if not least <= value <= most:  # before it is truncated; NaN is not, either
                 raise _overflow(dtype)
-            value = min(int(value), limits.max)
-        limits = np.iinfo(dtype)
-        if value > limits.max or value < (limits.min if kind == "i" else -limits.max):
+            value = min(int(value), most)
+        least, most = _limits(dtype)
+        if value > most or value < (least if kind == "i" else -most):
             raise _overflow(dtype)
-        return np.array(value & limits.max if value < 0 and kind == "u" else value, dtype)
-    with np.errstate(over="ignore"):
-        out = np.array(value, np.float64).astype(dtype)
-    if np.isinf(out.astype(np.float64)) and not isinf(value):
+        return np.array(value & most if value < 0 and kind == "u" else value, dtype)
+    most = _GREATEST[dtype.char]
+    if not -most <= value <= most and value == value and not isinf(value):  # before it is rounded
         raise _overflow(dtype)
-    return out
+    return np.array(value, dtype)
 
 
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
@@ -51,6 +52,12 @@ def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)
     return number_as(value, dtype)
+
+
+@cache
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)
 
 
 def _complex_number(value, dtype):

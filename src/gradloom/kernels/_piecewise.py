@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
-from ._precision import floating
-from ._refuse import not_implemented
+from ._precision import floating, widen
+from ._refuse import not_implemented, refuse
 from ._select import bounded, keep_where, select
 
 
@@ -47,15 +47,20 @@ def threshold(self: np.ndarray, threshold, value) -> np.ndarray:
     """`self` where it is above `threshold` (or NaN), `value` elsewhere."""
     if self.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", self)
-    low, fill = as_type(threshold, self.dtype), as_type(value, self.dtype)
-    return select(self <= low, np.asarray(fill), self)
+    return select(_below(self, threshold), np.asarray(as_type(value, self.dtype)), self)
 
 
 def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> np.ndarray:
     """`grad_output` where `self` is above `threshold` (or NaN), 0 elsewhere."""
     if self.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", self)
-    return keep_where(grad_output, ~(self <= as_type(threshold, self.dtype)))
+    return keep_where(grad_output, ~_below(self, threshold))
+
+
+def _below(self, threshold):
+    """Whether elements are not above a number, which keeps its digits beside half precision."""
+    wide = widen(self)
+    return wide <= as_type(threshold, wide.dtype)
 
 
 def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
@@ -171,19 +176,20 @@ def hardswish_backward(grad_output, self):
     return keep_where(select(self >= 3, grad_output, slope), ~(self <= -3))
 
 
-@floating("hardshrink_cpu")
 def hardshrink(self, lambd=0.5):
     """0 where -lambd <= self <= lambd, `self` elsewhere."""
+    refuse("hardshrink_cpu", self, "iubc")
     return keep_where(self, _outside(self, lambd))
 
 
-@floating("shrink_backward_cpu")
 def shrink_backward(grad_output, self, lambd):
     """0 where -lambd <= self <= lambd, `grad_output` elsewhere."""
+    refuse("shrink_backward_cpu", self, "iubc")
     return keep_where(grad_output, _outside(self, lambd))
 
 
 def _outside(self, lambd) -> np.ndarray:
+    """Whether elements are beyond a number, which is rounded to half precision beside such elements."""
     bound = as_type(lambd, self.dtype)
     return ~((self >= -bound) & (self <= bound))
 

@@ -59,15 +59,6 @@ def like(value, array: np.ndarray) -> np.ndarray:
         raise RuntimeError(f"value cannot be converted to type {name} without overflow") from None
 
 
-def in_range(value, array: np.ndarray) -> np.ndarray:
-    """As `like`, but only negative numbers wrap around, to unsigned ones.
-
-    Raises:
-        OverflowError: for other integers out of range.
-    """
-    return like(value, array) if array.dtype.kind != "i" else np.array(value, array.dtype)
-
-
 def own(result, *others):
     """An array for `out=`: a temporary result itself, if it is an array in which that and `others` have room."""
     if result.__class__ is not np.ndarray:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._piecewise import as_type
-from ._precision import floating
+from ._precision import floating, is_half, widen
 from ._select import bounded, select
 
 
@@ -241,8 +241,9 @@ def softplus_backward(grad_output, self, beta, threshold):
 
 def log_sigmoid_forward(self: np.ndarray) -> tuple:
     """log(sigmoid(self)), and exp(-|self|), which PyTorch keeps for the gradient."""
-    decay = _decay(self)
-    return _log_sigmoid(self, decay), decay
+    wide = widen(self)  # the buffer is rounded, what is computed from it is not
+    decay = _decay(wide)
+    return _log_sigmoid(wide, decay).astype(self.dtype, copy=False), decay.astype(self.dtype, copy=False)
 
 
 @floating("log_sigmoid_cpu")
@@ -264,8 +265,16 @@ def _log_sigmoid_backward(grad_output, self):
     return grad_output / found
 
 
+@floating("log_sigmoid_backward_cpu")
+def _log_sigmoid_backward_of_decay(grad_output, self, decay):
+    far = decay / (1 + decay)
+    return np.where(self < 0, 1 - far, far) * grad_output
+
+
 def log_sigmoid_backward(grad_output: np.ndarray, self: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    """grad_output * sigmoid(-self); the buffer is not needed for it."""
+    """grad_output * sigmoid(-self); of half precision from the buffer, which was rounded."""
+    if is_half(self.dtype) and buffer.shape == self.shape:
+        return _log_sigmoid_backward_of_decay(grad_output, self, buffer)
     return _log_sigmoid_backward(grad_output, self)
 
 
@@ -292,17 +301,19 @@ def glu_backward(grad_output: np.ndarray, self: np.ndarray, dim: int) -> np.ndar
     a, b = halves(self, dim)
     found = np.empty(self.shape, self.dtype)
     for_a, for_b = halves(found, dim)
-    for_a[...] = _gated(grad_output, b)
-    for_b[...] = _gate_backward(grad_output, a, b)
+    for_a[...] = grad_output * _gated(np.ones_like(b), b) if is_half(self.dtype) else _gated(grad_output, b)
+    for_b[...] = _gate_backward(grad_output, a, b, self.dtype if is_half(self.dtype) else None)  # which rounds the gate
     return found
 
 
 @floating("glu_backward_cpu")
-def _gate_backward(grad_output, a, b):
+def _gate_backward(grad_output, a, b, half):
     s = np.negative(b)
     np.exp(s, out=s)
     s += 1
     np.reciprocal(s, out=s)
+    if half is not None:
+        s = s.astype(half).astype(s.dtype)
     s *= 1 - s
     s *= a
     s = s * grad_output

@@ -26,7 +26,7 @@ from ._piecewise import (  # noqa: F401
     threshold,
     threshold_backward,
 )
-from ._precision import widen
+from ._precision import is_half, widen
 from ._refuse import not_implemented, refuse
 from ._smooth import (  # noqa: F401
     celu,
@@ -101,7 +101,11 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
         return np.zeros_like(self)
     out = np.subtract(x, _maximum(x, dim), order="C")
     total = _sum(np.exp(out), dim)
-    out -= np.log(total, out=total)
+    if is_half(self.dtype) and dim in (-1, x.ndim - 1):  # then both are rounded
+        total = np.log(total.astype(self.dtype)).astype(x.dtype)
+    else:
+        np.log(total, out=total)
+    out -= total
     return out if out.dtype is self.dtype else out.astype(self.dtype)
 
 

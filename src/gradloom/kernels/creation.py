@@ -10,6 +10,7 @@ from ..dtype import default
 from ..memory import strided_view
 from ._layout import new_array, new_like
 from ._numbers import number_filling
+from ._precision import is_half
 from ._tapers import (
     bartlett_window,
     bartlett_window_periodic,
@@ -233,13 +234,14 @@ def _linspace(start, end, steps, dtype):
     if dtype.kind in "iu":
         start, end, work = int(start), int(end), np.dtype(np.float64)
     else:
-        work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else np.dtype(np.float32)
+        work = dtype  # in half precision each step is rounded
     if steps < 2:
         return np.full((steps,), start, work)
     first, last = work.type(start), work.type(end)
     step = (last - first) / work.type(steps - 1)
-    counts = np.arange(steps, dtype=work)
-    return np.where(counts < steps // 2, first + step * counts, last - step * (steps - 1 - counts))
+    counts = np.arange(steps)
+    back = (steps - 1 - counts).astype(work)
+    return np.where(counts < steps // 2, first + step * counts.astype(work), last - step * back)
 
 
 def _space_dtype(start, end, steps, dtype):
@@ -255,6 +257,8 @@ def logspace(start, end, steps, base=10.0, dtype=None):
     dtype = _space_dtype(start, end, steps, dtype)
     if dtype.kind in "iu":
         start, end = int(start), int(end)
+    elif is_half(dtype):
+        start, end = (float(dtype.type(x)) for x in (start, end))
     work = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
     return (np.asarray(base, work) ** _linspace(start, end, steps, work)).astype(dtype)
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..dtype import TYPE_OF, c_name, scalar_type_name
 from . import _gemm
 from ._layout import as_operands
+from ._numbers import number_as
 from ._precision import is_half, widen
 from ._refuse import not_implemented
 
@@ -107,7 +108,11 @@ def addmv(self: np.ndarray, mat: np.ndarray, vec: np.ndarray, beta=1, alpha=1) -
         raise RuntimeError(
             "addmv input tensors must have the same dtype, but got {}, {}, and {}".format(*names)
         )
-    return add_scaled(self, product(mat, vec, "addmv_impl_cpu", keep_wide=True), beta, alpha)
+    found = product(mat, vec, "addmv_impl_cpu", keep_wide=True)
+    if is_half(self.dtype):  # numbers are rounded, and so is beta * self
+        beta, alpha = number_as(beta, self.dtype), number_as(alpha, self.dtype).astype(np.float32)
+        return add_scaled(self * beta if beta else self, found, 1 if beta else 0, alpha)
+    return add_scaled(self, found, beta, alpha)
 
 
 def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
@@ -130,7 +135,10 @@ def addr(self: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta=1, alpha=1) 
         raise RuntimeError(
             f"For integral input tensors, argument {name} must not be a floating point number."
         )
-    return as_operands(add_scaled(self, np.multiply.outer(widen(vec1), widen(vec2)), beta, alpha), self)
+    if is_half(self.dtype):  # each step is rounded
+        found = np.multiply.outer(vec1 * number_as(alpha, self.dtype), vec2)
+        return as_operands(found + self * number_as(beta, self.dtype) if beta else found, self)
+    return as_operands(add_scaled(self, np.multiply.outer(vec1, vec2), beta, alpha), self)
 
 
 def baddbmm(self: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
@@ -189,7 +197,7 @@ def linalg_cross(self: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarr
         )
     if self.dtype.kind == "b":
         raise not_implemented("cross", self)
-    a, b = np.moveaxis(widen(self), dim, 0), np.moveaxis(widen(other), dim, 0)
+    a, b = np.moveaxis(self, dim, 0), np.moveaxis(other, dim, 0)
     found = np.empty(np.broadcast_shapes(self.shape, other.shape), self.dtype)
     out = np.moveaxis(found, dim, 0)
     for i in range(3):

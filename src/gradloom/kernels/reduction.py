@@ -175,7 +175,12 @@ def logsumexp(self, dim, keepdim=False):
     else:
         top = np.maximum.reduce(real, axis, None, None, True)
         top = np.where(np.isinf(top), real.dtype.type(0), top)
-    found = np.log(along(np.exp(x - top), axis, True)) + top
+    if is_half(kind):  # each step is rounded, and sums are of float32
+        top = top.astype(kind)
+        terms = np.exp(self - top).astype(np.float32)
+        found = np.log(along(terms, axis, True).astype(kind)) + top
+    else:
+        found = np.log(along(np.exp(x - top), axis, True)) + top
     if not keepdim:
         found = found.reshape(()) if axis is None else np.squeeze(found, axis)
     return found.astype(kind, copy=False)

@@ -46,7 +46,6 @@ def spherical_bessel_j0(x):
     return np.where(x == 0, like(1, x), np.where(np.isinf(x), like(0, x), np.sin(safe) / safe))
 
 
-@widened
 def entr(self):
     """`-x log(x)`, 0 at 0 and -inf below."""
     refuse("entr_cpu", self, "c")
