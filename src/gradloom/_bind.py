@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 
 from . import _operators, conversions, indexing
 from .device import (
@@ -48,6 +48,7 @@ def bind() -> dict:
     operators = _operators.__dict__
     operators.update(namespaces.OVERLOADS)
     operators.update(namespaces.OPERATORS)
+    operators["exact"] = SimpleNamespace(**namespaces.OVERLOADS)
     for name, method in namespaces.METHODS.items():
         if name not in _BY_HAND:
             setattr(Tensor, name, method)

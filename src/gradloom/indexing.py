@@ -4,7 +4,8 @@ Note [Indexing]
 An index is read from left to right, and each part of it is a view of what the parts before it left: a number selects, a
 slice slices, None adds a dimension. Tensors (and what becomes one: sequences, arrays, bools) are collected on the way,
 each at the dimension that it stands for, and read all at once by `index`, or written by `index_put_`. An index without
-any of those is a view, and writing there is `copy_` to the view.
+any of those is a view, and writing there is `copy_` to the view. For a tensor of which nothing is recorded the whole
+index is one view, and a number is written without any.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from . import _operators as ops
+from .autograd.edge import NO_EDGE, gradient_edge
+from .autograd.views import make_view
+from .dispatch import GRAD_OFF, state
 from .dtype import legacy_type_name
 from .interception import Metadata
-from .tensor import Tensor, wrap, wrapped_number
+from .tensor import Tensor, bump_version, wrap, wrapped_number
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from .types import IntList, Number
 
 _NUMBERS = (int, float, complex)
+_BOUNDS = (int, type(None))
+new = object.__new__
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
@@ -77,7 +83,7 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
         if not isinstance(value, _NUMBERS) or isinstance(value, np.generic):
             raise TypeError(f"can't assign a {_type_name(value)} to a {legacy_type_name(self.dtype)}")
         value = _number(self, value)
-    if index is False:
+    if index is False or value._array.size == 1 and _written_at_once(self, index, value):
         return
     target = found = None
     kind = index.__class__
@@ -190,6 +196,12 @@ def _view_of(self, parts):
         kind = part.__class__
         if kind is not int and kind is not slice:
             return None
+    if _is_unrecorded(self):
+        seen = _seen_at_once(self._array, parts)
+        if seen is not None:
+            out = new(Tensor)
+            out._array, out._edge, out._vc = seen, NO_EDGE, None
+            return make_view(out, self, NO_EDGE, state.flags)
     for original, part in enumerate(parts):
         if part.__class__ is int:
             out = ops.select_int(out, dim, _checked(out, dim, part, original))
@@ -197,6 +209,42 @@ def _view_of(self, parts):
             out = _sliced(out, dim, part)
             dim += 1
     return None if out is self else out
+
+
+def _is_unrecorded(self) -> bool:
+    """Whether a view of the tensor, and a write to it, is of interest to nobody but its version."""
+    return ((self._edge or gradient_edge(self)) is NO_EDGE and self.__class__ is Tensor and not state.flags & ~GRAD_OFF
+            and not self._inference)
+
+
+def _seen_at_once(array, parts):
+    """What a tuple of numbers and plain slices shows of an array; None for others, and where a number is wrong."""
+    for part in parts:
+        if part.__class__ is slice and (part.step is not None or part.start.__class__ not in _BOUNDS
+                                        or part.stop.__class__ not in _BOUNDS):
+            return None
+    try:
+        return array[(*parts, ...)]
+    except IndexError:
+        return None
+
+
+def _written_at_once(self, index, value) -> bool:
+    """Write one number where a number or a tuple of numbers and plain slices points to; whether that could be done."""
+    kind = index.__class__
+    if kind is int:
+        index = (index,)
+    elif kind is not tuple or any(part.__class__ is not int and part.__class__ is not slice for part in index):
+        return False
+    if not _is_unrecorded(self) or value._edge is not NO_EDGE or value.__class__ is not Tensor:
+        return False
+    array, number = self._array, value._array
+    seen = None if 0 in array.strides or number.dtype is not array.dtype else _seen_at_once(array, index)
+    if seen is None or number.ndim > seen.ndim:
+        return False
+    seen[...] = number
+    bump_version(self)
+    return True
 
 
 def _sliced(self, dim, part):

@@ -12,13 +12,13 @@ def reshape(self, shape):
     """A view where the strides allow it, else a copy."""
     array = self._array
     if array.flags.c_contiguous:
-        return ops.view(self, shape)
+        return ops.exact.view(self, shape)
     shape = infer_size(shape, array.size)
     try:
         seen = reshape_view(array, shape)
     except ValueError:
         return ops._unsafe_view(ops.clone(self, memory_format=contiguous_format), shape)
-    return ops._reshape_alias(self, shape, tuple([s // seen.itemsize for s in seen.strides]))
+    return ops.exact._reshape_alias(self, shape, tuple([s // seen.itemsize for s in seen.strides]))
 
 
 def reshape_as(self, other):
@@ -28,12 +28,12 @@ def reshape_as(self, other):
 
 def view_as(self, other):
     """A view in the shape of another tensor."""
-    return ops.view(self, other._array.shape)
+    return ops.exact.view(self, other._array.shape)
 
 
 def expand_as(self, other):
     """Expanded to the shape of another tensor."""
-    return ops.expand(self, other._array.shape)
+    return ops.exact.expand(self, other._array.shape, False)
 
 
 def broadcast_to(self, size):

@@ -36,9 +36,13 @@ def view(self, size):
     Raises:
         RuntimeError: if the elements do not fit, or the strides do not allow it.
     """
-    if size and min(size) < 0:
-        size = infer_size(size, self.size)
     try:
+        if self.flags.c_contiguous:  # which every shape is a view of
+            found = self.reshape(size)
+            if found.shape == size:  # no size is -1
+                return found
+        if size and min(size) < 0:
+            size = infer_size(size, self.size)
         return reshape_view(self, size)
     except ValueError:
         pass  # what is said instead says nothing of NumPy
@@ -83,34 +87,45 @@ def view_dtype(self, dtype):
 
 def expand(self, size, implicit=False):
     """A view with dimensions of size 1 repeated; -1 keeps a size."""
-    lead = len(size) - self.ndim
+    old_shape, old_strides = self.shape, self.strides
+    lead = len(size) - len(old_shape)
     if lead < 0:
-        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size="
+        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
                            f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
                            f"the number of dimensions in the tensor ({self.ndim})")
-    shape = size
-    if size and min(size) < 0:
-        for d, n in enumerate(size[:lead]):
-            if n < 0:
-                raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
-                                   f"dimension {d}")
-        shape = tuple([self.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
-    for i, n in enumerate(self.shape):
-        wanted = shape[lead + i]
-        if n != wanted and (n != 1 or wanted < 0):
-            raise RuntimeError(f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at "
-                               f"non-singleton dimension {lead + i}.  Target sizes: {list(size)}.  Tensor sizes: "
-                               f"{list(self.shape)}")
-    if 1 in shape and self.size:  # where NumPy has a stride of zero
-        strides, step = [], self.itemsize
-        for i in range(len(shape) - 1, -1, -1):
-            kept = i >= lead and self.shape[i - lead] == shape[i]
-            strides.append(self.strides[i - lead] if kept else step if shape[i] == 1 else 0)
-            step = strides[-1] * shape[i]
-        return _restrided(self, shape, strides[::-1])
-    if self.flags.c_contiguous and self.dtype.kind != "V" and type(self) is np.ndarray:
-        kept = [s if n == shape[lead + i] else 0 for i, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))]
-        return np.ndarray(shape, self.dtype, self, 0, (*(0,) * lead, *kept))
+    shape, strides, step = [], [], self.itemsize
+    for d in range(len(size) - 1, -1, -1):
+        n = size[d]
+        if d >= lead:
+            old = old_shape[d - lead]
+            if n == old or n == -1:
+                n, stride = old, old_strides[d - lead]
+            elif old == 1 and n >= 0:
+                stride = 0
+            else:
+                raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
+                                   f"non-singleton dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: "
+                                   f"{list(old_shape)}")
+        elif n < 0:
+            raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
+                               f"dimension {d}")
+        else:
+            stride = step if n == 1 else 0  # NumPy would have 0 for both
+        shape.append(n)
+        strides.append(stride)
+        step = stride * n
+    shape.reverse()
+    strides.reverse()
+    if not self.size:
+        return np.broadcast_to(self, shape)
+    if self.dtype.kind != "V" and type(self) is np.ndarray:
+        flags = self.flags
+        if flags.c_contiguous:
+            return np.ndarray(shape, self.dtype, self, 0, strides)
+        if flags.f_contiguous:
+            return np.ndarray(shape, self.dtype, self.T, 0, strides)
+    if 1 in shape[:lead]:
+        return _restrided(self, shape, strides)
     out = np.broadcast_to(self, shape)
     if self.flags.writeable:
         out.flags.writeable = True
@@ -181,6 +196,8 @@ def unsqueeze(self, dim):
     """A view with a dimension of size 1 inserted."""
     dim = wrap_dim(dim, self.ndim + 1)
     shape = self.shape
+    if self.flags.c_contiguous:
+        return self.reshape((*shape[:dim], 1, *shape[dim:]))
     if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the stride before it
         return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
     return reshape_view(self, (*shape[:dim], 1, *shape[dim:]))
