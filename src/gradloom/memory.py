@@ -127,3 +127,26 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     if 0 in shape:
         return np.ndarray(shape, array.dtype)
     return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
+
+
+def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
+    """An array with the shape and strides of `layout` that begins where `array` does: in its memory if that is large
+    enough, else in new memory that begins with the same elements.
+
+    Raises:
+        RuntimeError: where the memory is another library's, and too small.
+    """
+    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
+        deferred: Any = array
+        return deferred.through(lambda memory: resized(memory, layout))
+    offset = offset_in_elements(array)
+    whole = owner(array)
+    start, end = extent(whole)
+    memory = array
+    if layout.size and (offset + layout.size) * array.itemsize > end - start:
+        if not whole.flags.owndata and isinstance(whole.base, _Elements):
+            raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
+        memory = np.empty(offset + layout.size, array.dtype)
+        old = flat(whole).view(array.dtype)
+        memory[:min(old.size, memory.size)] = old[:memory.size]
+    return strided_view(memory, layout.shape, [s // layout.itemsize for s in layout.strides], offset)

@@ -9,6 +9,7 @@ from .autograd.node import NO_EDGE, bump_version
 from .dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from .dtype import TYPE_OF, c_name, can_cast, scalar_type_name
 from .kernels._overlap import check_apart, check_no_internal_overlap, check_no_partial_overlap
+from .memory import resized
 
 
 def write_out(wrapper, args, out, takes="", /, **keywords):
@@ -48,18 +49,20 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     finally:
         state.flags = flags
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    if not flags & GRAD_OFF and inputs and any(r._array.dtype.kind in "fcV" for r in results):
+    if not flags & GRAD_OFF and any(r._array.dtype.kind in "fcV" for r in results):
         for t in (*inputs, *outs):
             if t.requires_grad:
                 raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic "
                                    "differentiation, but one of the arguments requires grad.")
+    if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
     check = _check_same_dtype if "same_dtype" in takes else _check_cast
     for target, result in zip(outs, results, strict=True):
         check(result._array, target._array)
     for target, result in zip(outs, results, strict=True):
-        _store(target, result._array)
+        _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a word
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
 
 
@@ -102,20 +105,20 @@ def _check_same_dtype(result: np.ndarray, target: np.ndarray) -> None:
                            "instead")
 
 
-def _store(target, result: np.ndarray) -> None:
+def _store(target, result: np.ndarray, quietly: bool) -> None:
     array = target._array
     if array.shape != result.shape:
-        if array.size:
+        if array.size and not quietly:
             import warnings
             warnings.warn(f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
                           f"which does not match the required output shape {list(result.shape)}. This behavior is "
                           "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
                           "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
                           "elements with t.resize_(0).", UserWarning, stacklevel=4)
-        target._array = np.array(result, dtype=array.dtype)
+        array = target._array = resized(array, np.empty_like(result))
     else:
         check_no_internal_overlap(array)
-        array[...] = result
+    array[...] = result
     bump_version(target)
 
 

@@ -10,7 +10,7 @@ from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
 from ..dispatch import FORWARD_AD, GRAD_OFF, state
 from ..kernels._layout import is_in_format, new_array
-from ..memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
+from ..memory import resized, strided_view, with_bits
 from ..variants import not_implemented_node
 
 
@@ -31,20 +31,7 @@ def resize_(self, size, memory_format):
     array = self._array
     if array.shape == tuple(size) and memory_format is None:
         return self
-    layout = new_array(size, array.dtype, memory_format)
-    strides = [s // array.itemsize for s in layout.strides]
-    offset = offset_in_elements(array)
-    start, end = extent(owner(array))
-    if layout.size and (offset + layout.size) * array.itemsize > end - start:
-        if not (own := owner(array)).flags.owndata and type(own.base).__name__ == "_Elements":
-            raise RuntimeError("Trying to resize storage that is not resizable: it is that of an array")
-        memory = np.empty(offset + layout.size, array.dtype)
-        old = flat(owner(array)).view(array.dtype)
-        memory[:min(old.size, memory.size)] = old[:memory.size]
-        memory = array.through(lambda _: memory) if type(array) is not np.ndarray else memory
-    else:
-        memory = array
-    self._array = strided_view(memory, size, strides, offset)
+    self._array = resized(array, new_array(size, array.dtype, memory_format))
     bump_version(self)
     return self
 
