@@ -211,7 +211,7 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     points = q if is_tensor else ops.full((), q, dtype=self.dtype)
     ndim = self.dim()
     if dim is None:
-        rows = ops.reshape(self, (-1,))
+        rows = ops.reshape(self, (*(1,) * (ndim * keepdim), -1))
     else:
         dim = wrap_dim(dim, ndim)
         rows = ops.transpose(ops.unsqueeze(self, -1), dim, -1) if ndim else ops.reshape(self, (1,))
@@ -227,11 +227,9 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
         rank = ops.expand(flat * last, (*rows.shape[:-1], flat.numel()))
         rank = ops.where(ops.any(nan, -1, True), float(last), rank)
     found = _between(rows, rank, interpolation)
-    if dim is None and keepdim:
-        found = ops.reshape(found, (*(1,) * ndim, flat.numel()))
-    if not points.dim():
-        return ops.squeeze_(found, -1)
-    return ops.permute(found, (found.dim() - 1, *range(found.dim() - 1)))
+    if points.dim():
+        found = ops.transpose_(ops.unsqueeze_(found, 0), 0, -1)
+    return ops.squeeze_(found, -1)
 
 
 def _between(rows, rank, interpolation):

@@ -43,7 +43,7 @@ def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     if equal_nan and kind in "fcV":
         close = close | (np.isnan(self) & np.isnan(other))
     if rtol == 0 and atol == 0:
-        return close
+        return as_operands(close, self, other)
     if kind in "iub":
         self, other = self.astype(np.float64), other.astype(np.float64)
     elif self.dtype.itemsize == 2:

@@ -72,7 +72,7 @@ def order_of_strides(shape, strides):
     reach = 0
     for d in (1, *range(ndim - 1, 1, -1), 0):
         n, stride = shape[d], strides[d]
-        if not n or stride < reach or (not d and reach == least):
+        if not n or stride < reach or not d and reach == least:
             return None
         reach = stride * n
     return channels_last if ndim == 4 else channels_last_3d

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
+from ._layout import row_major
 from ._loss_inputs import MEAN, NONE, narrow
 from ._precision import widen
 from ._refuse import not_implemented, refuse
@@ -39,7 +40,7 @@ def nll_loss_forward(
     if chosen is not None:
         losses, kept = np.zeros(len(x), losses.dtype), losses
         losses[chosen] = kept
-    return narrow(losses.reshape(target.shape), self.dtype), np.zeros((), self.dtype)
+    return narrow(row_major(losses.reshape(target.shape)), self.dtype), np.zeros((), self.dtype)
 
 
 def nll_loss_backward(

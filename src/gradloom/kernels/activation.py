@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._layout import row_major
 from ._piecewise import (  # noqa: F401
     hardshrink,
     hardsigmoid,
@@ -130,7 +131,7 @@ def softmax_backward(
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
     refuse("softmax_backward_lastdim_kernel_impl", grad_output, "c")
     out = widen(output)
-    found = np.asarray(out * widen(grad_output))
+    found = row_major(np.asarray(out * widen(grad_output)))
     total = _sum(found, dim)
     found -= np.multiply(out, total)
     return found if found.dtype is input_dtype else found.astype(input_dtype)

@@ -157,7 +157,7 @@ def _runs(rows, by_value, inverse_shape, return_inverse, return_counts, axis):
     if n:
         different = ordered[1:] != ordered[:-1]
         starts[1:] = different.any(axis=tuple(range(1, different.ndim))) if different.ndim > 1 else different
-    values = np.moveaxis(ordered[starts], 0, axis)
+    values = np.moveaxis(np.ascontiguousarray(ordered[starts]), 0, axis)
     inverse = counts = np.empty(_NOTHING, np.int64)
     if return_inverse:
         run = np.cumsum(starts, dtype=np.int64) - 1
