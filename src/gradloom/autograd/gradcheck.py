@@ -20,7 +20,8 @@ from .. import _operators
 from ..dispatch import FORWARD_AD, GRAD_OFF, state
 from . import grad
 from .edge import gradient_edge
-from .jacobians import GradcheckError, Jacobians, as_tuple, is_differentiable
+from .jacobian_reports import Place, close, fast_report, slow_report
+from .jacobians import GradcheckError, Jacobians, as_tuple, check_inputs, check_outputs, is_differentiable
 from .node import UndefinedGrad, next_sequence_nr
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 _BATCHED = ("While computing batched gradients, got: {}\n\ngradcheck or gradgradcheck failed while testing batched "
             "gradient computation: backward must be made of operators that vmap can batch. `check_batched_grad=False` "
             "leaves this check out.")
+_ALL_UNDEFINED = (". Expected all input grads to be undefined or zero when all output grads are undefined or zero: "
+                  "what makes them must not add anything of its own.")
 _BATCHED_FORWARD = ("While computing batched gradients, got: {}\n\ngradcheck failed while testing batched gradient "
                     "computation with forward-mode AD: jvp must be made of operators that vmap can batch. "
                     "`check_batched_forward_grad=False` leaves this check out.")
@@ -138,67 +141,65 @@ class _Check(Jacobians):
 
     def _compare_slow(self, mode):
         outputs = self.outputs()
-        by_output = None if mode == "forward" else [self.backward_jacobians(outputs, k) for k in range(len(outputs))]
-        for n, i in enumerate(self.positions):
-            x = self.inputs[i]
-            numerical = self.numerical_jacobian(i, x, outputs)
-            analytical = self.forward_jacobians(i, x) if by_output is None else [rows[n] for rows in by_output]
-            for k, (a, b) in enumerate(zip(analytical, numerical, strict=True)):
-                report = self._difference(a, b, k, i, mode, outputs[k])
-                if report is not None:
-                    raise GradcheckError(report)
+        forward = mode == "forward"
+        numerical = [self.numerical_jacobian(i, self.inputs[i], outputs, forward) for i in self.positions]
+        analytical = self._jacobians(mode, outputs)
+        for part in (1, 0):
+            for k, output in enumerate(outputs):
+                for n, i in enumerate(self.positions):
+                    split = (self.inputs[i] if forward else output).is_complex()
+                    if part and not split:
+                        continue
+                    found, expected = analytical[n][k][part], numerical[n][k][part]
+                    if not close(found, expected, self.rtol, self.atol):
+                        raise GradcheckError(slow_report(Place(k, output, i, self.inputs[i], forward,
+                                                               part if split else None), found, expected))
 
-    def _difference(self, analytical, numerical, k, i, mode, output) -> str | None:
-        """What to say about two Jacobians [part, input, output]; None if they agree."""
-        for part, found, expected in zip(("real", "imaginary"), analytical, numerical, strict=True):
-            with np.errstate(all="ignore"):
-                if np.allclose(found, expected, self.rtol, self.atol, equal_nan=True):
-                    continue
-                row, column = np.unravel_index(np.argmax(np.nan_to_num(np.abs(found - expected), nan=np.inf)),
-                                               found.shape)
-            what = "" if mode == "backward" else "computed with forward mode "
-            prefix = ""
-            if output._array.dtype.kind == "c":
-                prefix = f"While considering the {part} part of complex outputs only, "
-            entry = tuple(map(int, np.unravel_index(row, self.inputs[i]._array.shape)))
-            of = tuple(map(int, np.unravel_index(column, output._array.shape)))
-            return (f"{prefix}Jacobian {what}mismatch for output {k} with respect to input {i},\n"
-                    f"numerical:{expected}\nanalytical:{found}\n"
-                    f"The largest difference is in the derivative of output {k}{list(of) if of else ''} with respect "
-                    f"to input {i}{list(entry) if entry else ''}: {expected[row, column]} expected, "
-                    f"{found[row, column]} found.\n")
-        return None
+    def _jacobians(self, mode, outputs) -> list:
+        """For each input, those of all outputs."""
+        if mode == "forward":
+            return [self.forward_jacobians(i, self.inputs[i]) for i in self.positions]
+        by_output = [self.backward_jacobians(outputs, k) for k in range(len(outputs))]
+        return [[rows[n] for rows in by_output] for n in range(len(self.positions))]
 
     def _compare_fast(self, mode):
+        """Compare u^T J v. With u and v real, the parts of J are those of what the factor 1 or i goes to: in forward
+        mode the tangent, else the cotangent."""
         outputs = self.outputs()
-        for i in self.positions:
-            x = self.inputs[i]
-            v = self.unit(x._array)
-            numerical = [found for n, found in enumerate(self.step(x._array, v)) if n in self.kept]
-            tangents = self.jvp(i, v) if mode == "forward" else None
-            for k, output in enumerate(outputs):
-                u = self.unit(output._array)
-                expected = np.vdot(u, numerical[k]).real
-                if tangents is not None:
-                    found = np.vdot(u, tangents[k]).real
+        forward = mode == "forward"
+        units = [self.unit(np.empty(o._array.shape)) for o in outputs]
+        for part in (1, 0):
+            for i in self.positions:
+                x = self.inputs[i]
+                if forward:
+                    if part and not x.is_complex():
+                        continue
+                    v = self.unit(np.empty(x._array.shape)).astype(x._array.dtype) * (1j if part else 1)
+                    tangents = self.jvp(i, v)
                 else:
-                    g = self.vjp(outputs, k, u)[self.positions.index(i)]
-                    found = np.vdot(g, v).real
-                if not np.allclose(found, expected, self.rtol, max(self.atol, 1e-5), equal_nan=True):
-                    raise GradcheckError(self._fast_report(found, expected, outputs, k, i, mode))
+                    v, tangents = self.unit(x._array), None
+                numerical = [found for n, found in enumerate(self.step(x._array, v)) if n in self.kept]
+                for k, (output, u) in enumerate(zip(outputs, units, strict=True)):
+                    split = (x if forward else output).is_complex()
+                    if part and not split:
+                        continue
+                    expected = np.vdot(u, numerical[k])
+                    if forward:
+                        found = np.vdot(u, tangents[k])
+                    else:
+                        expected = expected.imag if part else expected.real
+                        cotangent = u.astype(output._array.dtype) * (1j if part else 1)
+                        found = np.vdot(self.vjp(outputs, k, cotangent)[self.positions.index(i)], v).real
+                    if not close(found, expected, self.rtol, max(self.atol, 1e-5)):
+                        place = Place(k, output, i, x, forward, part if split else None)
+                        raise GradcheckError(self._fast_report(place, found, expected, outputs))
 
-    def _fast_report(self, found, expected, outputs, k, i, mode) -> str:
-        what = "" if mode == "backward" else "computed with forward mode "
-        numerical = self.numerical_jacobian(i, self.inputs[i], outputs)[k]
-        analytical = (self.forward_jacobians(i, self.inputs[i])[k] if mode == "forward" else
-                      self.backward_jacobians(outputs, k)[self.positions.index(i)])
-        slow = self._difference(analytical, numerical, k, i, mode, outputs[k])
-        text = (f"Jacobian {what}mismatch for output {k} with respect to input {i},\n"
-                f"numerical:{expected}\nanalytical:{found}\n"
-                "These are projections of the Jacobians on random vectors, as fast mode compares them. ")
-        if slow is None:
-            return text + "In slow mode, all entries are close: pass fast_mode=False."
-        return text + f"The Jacobians in slow mode:\n{slow}"
+    def _fast_report(self, place, found, expected, outputs) -> str:
+        n, part = self.positions.index(place.i), place.part or 0
+        numerical = self.numerical_jacobian(place.i, place.input, outputs, place.forward)[place.k][part]
+        analytical = self._jacobians("forward" if place.forward else "backward", outputs)[n][place.k][part]
+        agree = close(analytical, numerical, self.rtol, self.atol)
+        return fast_report(place, found, expected, analytical, numerical, agree)
 
     def _check_deterministic(self, tolerance):
         for k in range(len(self.outputs())):
@@ -329,7 +330,7 @@ class _Check(Jacobians):
                 b = 0.0 if f is None else f._array
                 if not np.allclose(a, b, self.rtol, self.atol, equal_nan=True):
                     raise GradcheckError(f"With undefined gradients for outputs {list(pattern)}, the gradient of input "
-                                         f"{i} is not what zeros give")
+                                         f"{i} is not what zeros give" + _ALL_UNDEFINED * (len(pattern) == count))
 
 
 def _undefined(output):
@@ -377,10 +378,12 @@ def gradgradcheck(func: Callable[..., Any], inputs: TensorOrTensors, grad_output
     if check_batched_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
     inputs = as_tuple(inputs)
+    check_inputs(inputs)
     if grad_outputs is None:
         random = np.random.default_rng(1)
-        grad_outputs = [_random_like(o, random, gen_non_contig_grad_outputs) for o in as_tuple(func(*inputs))
-                        if isinstance(o, _operators.Tensor) and is_differentiable(o)]
+        outputs = as_tuple(func(*inputs))
+        check_outputs(outputs)
+        grad_outputs = [_random_like(o, random, gen_non_contig_grad_outputs) for o in outputs if is_differentiable(o)]
     grad_outputs = as_tuple(grad_outputs)
     count = len(grad_outputs)
     if not count:

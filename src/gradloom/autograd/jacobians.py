@@ -4,8 +4,6 @@ compares; see its Note [What is compared].
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from .. import _operators
@@ -14,18 +12,38 @@ from . import grad
 __all__ = ["GradcheckError", "Jacobians", "as_tuple", "is_differentiable"]
 
 
+_AXES = (1.0, 1j)
+
+
 class GradcheckError(RuntimeError):
     """A derivative is wrong, or gradcheck was given something that it cannot check."""
+
+    __module__ = f"{__package__}.gradcheck"  # where PyTorch has it
 
 
 def as_tuple(value) -> tuple:
     if isinstance(value, _operators.Tensor):
         return (value,)
-    return tuple(value) if isinstance(value, Iterable) else (value,)
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def is_differentiable(value) -> bool:
     return isinstance(value, _operators.Tensor) and value._array.dtype.kind in "fcV" and value.requires_grad
+
+
+def check_inputs(inputs: tuple) -> None:
+    """Refuse inputs of which none is differentiated, with a ValueError."""
+    if not any(is_differentiable(x) for x in inputs):
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have "
+                         "requires_grad=True.")
+
+
+def check_outputs(outputs: tuple) -> None:
+    """Refuse an output that is no tensor, with an AttributeError."""
+    for i, output in enumerate(outputs):
+        if not isinstance(output, _operators.Tensor):
+            raise AttributeError(f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} of "
+                                 "the function that is checked is no tensor")
 
 
 class Jacobians:
@@ -39,10 +57,8 @@ class Jacobians:
     def __init__(self, func, inputs, eps):
         self.func, self.inputs, self.eps = func, inputs, eps
         self.kept: list[int] | None = None
+        check_inputs(inputs)
         self.positions: list[int] = [i for i, x in enumerate(inputs) if is_differentiable(x)]
-        if not self.positions:
-            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them "
-                             "have requires_grad=True.")
         for i in self.positions:
             self._check_input(i, inputs[i])
         self.random = np.random.default_rng(0)
@@ -66,10 +82,7 @@ class Jacobians:
             AttributeError: for an output that is no tensor.
         """
         found = as_tuple(self.func(*self.inputs))
-        for i, output in enumerate(found):
-            if not isinstance(output, _operators.Tensor):
-                raise AttributeError(f"'{type(output).__name__}' object has no attribute 'requires_grad': output {i} "
-                                     "of the function that is checked is no tensor")
+        check_outputs(found)
         return [o for o in found if is_differentiable(o)]
 
     def values(self) -> list[np.ndarray]:
@@ -95,28 +108,39 @@ class Jacobians:
         array[at] = before - self.eps * direction
         minus = self.values()
         array[at] = before
-        return [(p - m) / (2 * self.eps) for p, m in zip(plus, minus, strict=True)]
+        with np.errstate(all="ignore"):
+            return [(p - m) / (2 * self.eps) for p, m in zip(plus, minus, strict=True)]
 
     def columns(self, i, x):
         """For each element of input `i`, and each of its axes if complex, the derivatives of all outputs."""
         array = x._array
-        axes = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+        axes = _AXES if array.dtype.kind == "c" else _AXES[:1]
         for index in np.ndindex(array.shape):
             for axis in axes:
                 found = self.step(array, axis, index)
                 yield [found[k] for k in self.kept] if self.kept is not None else found
 
-    def numerical_jacobian(self, i, x, outputs):
-        """Jacobians [input, output] for the real and the imaginary part of each output."""
-        array = x._array
-        complex_input = array.dtype.kind == "c"
-        size = array.size
-        found = [np.zeros((2, size, o._array.size), np.complex128 if complex_input else np.float64) for o in outputs]
+    def numerical_jacobian(self, i, x, outputs, of_inputs: bool):
+        """Jacobians [part, input, output] of all outputs.
+
+        Args:
+            i, x: the input, and its number.
+            outputs: the differentiable outputs.
+            of_inputs: what the parts are, real and imaginary: of the input, as forward mode sees it, whose entries are
+                those of the outputs; else of each output, as reverse mode sees it, whose entries are the input's.
+        """
+        complex_input = x._array.dtype.kind == "c"
+        types = [o._array.dtype if of_inputs else x._array.dtype for o in outputs]
+        found = [np.zeros((2, x._array.size, o._array.size), np.complex128 if t.kind == "c" else np.float64)
+                 for o, t in zip(outputs, types, strict=True)]
         for position, column in enumerate(self.columns(i, x)):
-            row, factor = (position // 2, (1.0, 1j)[position % 2]) if complex_input else (position, 1.0)
+            row, axis = divmod(position, 2) if complex_input else (position, 0)
             for jacobian, c in zip(found, column, strict=True):
-                jacobian[0, row] += factor * c.real.reshape(-1)
-                jacobian[1, row] += factor * c.imag.reshape(-1)
+                if of_inputs:
+                    jacobian[axis, row] = c.reshape(-1)
+                else:
+                    jacobian[0, row] += _AXES[axis] * c.real.reshape(-1)
+                    jacobian[1, row] += _AXES[axis] * c.imag.reshape(-1)
         return found
 
     # --- analytical -------------------------------------------------------------------------------------------------
@@ -134,7 +158,7 @@ class Jacobians:
     def backward_jacobians(self, outputs, k):
         """Per input, the Jacobian [part, input, output] of output `k` by reverse mode."""
         array = outputs[k]._array
-        parts = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+        parts = _AXES if array.dtype.kind == "c" else _AXES[:1]
         rows = [np.zeros((2, self.inputs[i]._array.size, array.size), self.inputs[i]._array.dtype)
                 for i in self.positions]
         for part, unit in enumerate(parts):
@@ -162,18 +186,16 @@ class Jacobians:
         return [np.array(t._array) for t in self.tangents_along(i, _operators.wrap(tangent))]
 
     def forward_jacobians(self, i, x):
-        """Jacobians of all outputs with respect to input `i`, by forward mode."""
+        """Jacobians [part of the input, input, output] of all outputs with respect to input `i`, by forward mode."""
         array = x._array
-        axes = (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
         found = None
-        for row in range(array.size):
-            for axis in axes:
+        for part, axis in enumerate(_AXES if array.dtype.kind == "c" else _AXES[:1]):
+            for row in range(array.size):
                 tangent = np.zeros(array.size, array.dtype)
                 tangent[row] = axis
                 columns = self.jvp(i, tangent.reshape(array.shape))
                 if found is None:
-                    found = [np.zeros((2, array.size, c.size), array.dtype) for c in columns]
+                    found = [np.zeros((2, array.size, c.size), c.dtype) for c in columns]
                 for jacobian, c in zip(found, columns, strict=True):
-                    jacobian[0, row] += axis * c.real.reshape(-1)
-                    jacobian[1, row] += axis * c.imag.reshape(-1)
+                    jacobian[part, row] = c.reshape(-1)
         return found
