@@ -135,12 +135,19 @@ finally:
 # What the lines above and below bind dynamically, for type checkers.
 if _typing.TYPE_CHECKING:
     from . import (
+        __config__ as __config__,
+        accelerator as accelerator,
         amp as amp,
+        backends as backends,
+        compiler as compiler,
         cpu as cpu,
         cuda as cuda,
         func as func,
+        jit as jit,
         library as library,
         linalg as linalg,
+        mps as mps,
+        mtia as mtia,
         nn as nn,
         ops as ops,
         optim as optim,
@@ -151,11 +158,16 @@ if _typing.TYPE_CHECKING:
         return_types as return_types,
         signal as signal,
         special as special,
+        testing as testing,
         types as types,
         utils as utils,
+        version as version,
+        xpu as xpu,
     )
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
+    from .amp.grad_scaler import GradScaler as GradScaler
+    from .compiler import compile as compile
     from .amp.old_names import (
         get_autocast_cpu_dtype as get_autocast_cpu_dtype,
         get_autocast_gpu_dtype as get_autocast_gpu_dtype,
@@ -218,6 +230,7 @@ if _typing.TYPE_CHECKING:
     )
     from .serialization import load as load, save as save
     from .settings import (
+        OutOfMemoryError as OutOfMemoryError,
         are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
         compiled_with_cxx11_abi as compiled_with_cxx11_abi,
         get_default_device as get_default_device,
@@ -243,11 +256,13 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = {"nn", "optim", "utils", "linalg", "special", "random", "func", "return_types", "signal",
                  "types", "ops", "_ops", "library", "_C", "serialization", "amp", "cpu", "cuda", "profiler",
-                 "overrides"}
+                 "overrides", "__config__", "accelerator", "backends", "compiler", "jit", "mps", "mtia", "testing",
+                 "version", "xpu"}
 # What is imported when it is asked for.
 _LAZY = {"explain": ".tools.explain", "vmap": ".batching.mapping", "load": ".serialization", "save": ".serialization",
          "set_default_tensor_type": ".legacy", "autocast": ".amp.autocast_mode",
          "_efficientzerotensor": ".autograd.zero_tangent",
+         "compile": ".compiler", "GradScaler": ".amp.grad_scaler", "OutOfMemoryError": ".settings",
          "TypedStorage": ".storage", "UntypedStorage": ".storage",
          **dict.fromkeys(("are_deterministic_algorithms_enabled", "compiled_with_cxx11_abi", "get_default_device",
                           "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",

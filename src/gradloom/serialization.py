@@ -98,7 +98,8 @@ class _Name:
 
 
 _NAMES = {name: _Name("torch._utils", name) for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3",
-                                                        "_rebuild_parameter", "_rebuild_wrapper_subclass")}
+                                                        "_rebuild_parameter", "_rebuild_parameter_with_state",
+                                                        "_rebuild_wrapper_subclass")}
 _NAMES |= {name: _Name("torch", name) for name in (*_STORAGE_TYPES, "Size", "device", "Tensor",
                                                    *[str(t)[6:] for t in ALL])}
 _NAMES["UntypedStorage"] = _Name("torch.storage", "UntypedStorage")
@@ -163,11 +164,10 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
 
         extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
         if issubclass(type(obj), Parameter):
-            return _NAMES["_rebuild_parameter"], (obj.data, obj.requires_grad, OrderedDict())
-        if obj.grad_fn is not None:
-            import warnings
-            warnings.warn("a tensor with a grad_fn is saved without its history; save x.detach() to say so",
-                          stacklevel=2)
+            args = (obj.data, obj.requires_grad, OrderedDict())
+            if extra:
+                return _NAMES["_rebuild_parameter_with_state"], (*args, extra)
+            return _NAMES["_rebuild_parameter"], args
         function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
         if type(obj) is not Tensor:  # a subclass of the user's, which must be importable where it is loaded
             return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
@@ -219,6 +219,7 @@ def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle
 
     Raises:
         FileNotFoundError: if there is no such file.
+        EOFError: if it is empty.
         RuntimeError: if it is not such a file, is damaged, or holds tensors of another device without a map_location.
         UnpicklingError: for a name that is not allowed, with what to do about it.
     """
@@ -229,6 +230,9 @@ def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle
         raise AttributeError(f"load() reads from a path or from a file that can seek, not from a {type(f).__name__}; "
                              "put what you have into an io.BytesIO")
     if not zipfile.is_zipfile(f):
+        f.seek(0)
+        if not f.read(1):
+            raise EOFError("load(): the file is empty")
         raise RuntimeError("load(): this is not a zip archive: the file is damaged, or was written by something else "
                            "than save() (PyTorch's format from before version 1.6 is not read: load and save it anew "
                            "with PyTorch)")

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     pass
 
 
+class OutOfMemoryError(RuntimeError):
+    """What an accelerator raises that has no memory left; a name for `except`. Here, NumPy raises MemoryError."""
+
+    __module__ = "gradloom"
+
+
 class _Settings:
     deterministic = False
     warn_only = False

@@ -95,7 +95,7 @@ class TensorBase(TensorMembers):
         try:
             return shape[dim]
         except IndexError:
-            raise dim_error(dim, len(shape)) from None
+            raise _no_such_dim(dim, len(shape)) from None
 
     @overload
     def stride(self, dim: None = None) -> tuple[int, ...]: ...
@@ -117,7 +117,7 @@ class TensorBase(TensorMembers):
         try:
             return strides[dim] // item
         except IndexError:
-            raise dim_error(dim, array.ndim) from None
+            raise _no_such_dim(dim, array.ndim) from None
 
     def is_contiguous(self, memory_format: _memory_format | None = None) -> bool:
         """Whether the elements lie in memory in the order of their indices (or of a memory format), without gaps.
@@ -197,6 +197,10 @@ class TensorBase(TensorMembers):
     def _is_zerotensor(self) -> bool:
         """False; but see Note [Zero tangents]."""
         return False
+
+
+def _no_such_dim(dim: int, ndim: int) -> IndexError:
+    return dim_error(dim, ndim) if ndim else IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
 
 
 def _strides_without_elements(array) -> list[int]:

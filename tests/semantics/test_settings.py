@@ -145,3 +145,66 @@ def test_old_views_with_another_shape(torch):
         assert x.resize_as(torch.zeros(2, 2)).shape == (2, 2)
     with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="requested resize to 3"):
         x.resize(3)
+
+
+def test_flags_of_libraries_keep_what_they_are_told(torch):
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    try:
+        cudnn.benchmark = True
+        assert torch.backends.cudnn.benchmark
+        with cudnn.flags(enabled=False, deterministic=True):
+            assert cudnn.deterministic and not cudnn.enabled
+        assert cudnn.enabled and not cudnn.deterministic
+    finally:
+        cudnn.benchmark = before
+    torch.backends.cuda.matmul.allow_tf32 = False
+    assert not hasattr(torch.backends, "no_such_library")
+
+
+def test_programs_that_look_for_another_device_find_none(torch):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert not torch.backends.mps.is_available() and not torch.backends.cuda.is_built()
+    assert not torch.xpu.is_available() and not torch.accelerator.is_available() and torch.xpu.device_count() == 0
+    assert torch.accelerator.current_accelerator() is None and torch.version.cuda is None
+    assert issubclass(torch.OutOfMemoryError, RuntimeError) and torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
+
+
+def test_code_is_not_compiled_unless_it_is(torch):
+    assert not torch.compiler.is_compiling() and not torch.jit.is_scripting() and not torch.jit.is_tracing()
+
+    @torch.jit.ignore
+    def twice(x):
+        return 2 * x
+
+    @torch.jit.unused
+    def thrice(x):
+        return 3 * x
+
+    @torch.compiler.disable
+    def both(x):
+        return twice(x) + thrice(x)
+
+    assert both(1) == 5 and torch.jit.annotate(int, 3) == 3
+
+
+def test_what_would_be_compiled_stays_python(gradloom):
+    module = gradloom.nn.Linear(1, 1)
+    assert gradloom.compile(module) is module and gradloom.jit.script(module) is module
+
+    @gradloom.compile(fullgraph=True)
+    def twice(x):
+        return 2 * x
+
+    assert twice(gradloom.ones(1)).item() == 2.0
+    with pytest.raises(TypeError, match="takes a function or a Module, not int"):
+        gradloom.compile(3)
+    with pytest.raises(RuntimeError, match="there is no TorchScript here"):
+        gradloom.jit.save(module, "file")
+
+
+def test_what_gradloom_computes_with_is_told(gradloom):
+    assert f"gradloom {gradloom.__version__}" in gradloom.__config__.show() and "NumPy" in gradloom.__config__.show()
+    assert gradloom.version.__version__ == gradloom.__version__
+    assert gradloom.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")

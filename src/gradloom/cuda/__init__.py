@@ -25,6 +25,9 @@ def _no_class(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "OutOfMemoryError":
+        from ..settings import OutOfMemoryError
+        return OutOfMemoryError
     if name.endswith(("Tensor", "Storage")) and not name.startswith("_"):
         globals()[name] = _no_class(name)
         return globals()[name]

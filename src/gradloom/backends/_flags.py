@@ -1,0 +1,25 @@
+"""Setting several flags of a module for the length of a `with` block."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def flags_of(module: str, wanted: dict[str, Any]) -> Iterator[None]:
+    """Set variables of a module, and give them back what they were.
+
+    Args:
+        module: its name.
+        wanted: name of a variable -> value; None leaves it.
+    """
+    names = vars(sys.modules[module])
+    before = {name: names[name] for name, value in wanted.items() if value is not None}
+    names.update({name: wanted[name] for name in before})
+    try:
+        yield
+    finally:
+        names.update(before)

@@ -1,0 +1,8 @@
+"""OpenMP, which gradloom does not use: its kernels run in Python's threads."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False."""
+    return False

@@ -1,0 +1,7 @@
+"""Apple's GPUs, of which there are none here."""
+
+from __future__ import annotations
+
+from ._absent import device_count, empty_cache, is_available, manual_seed, synchronize
+
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchronize"]

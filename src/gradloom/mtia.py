@@ -1,0 +1,7 @@
+"""Meta's accelerators, of which there are none here."""
+
+from __future__ import annotations
+
+from ._absent import device_count, empty_cache, is_available, synchronize
+
+__all__ = ["device_count", "empty_cache", "is_available", "synchronize"]
