@@ -403,6 +403,7 @@ OPERATORS = {
     "reduction.dist": ("dist", "matmul.dist", "self: Tensor, other: Tensor, p", "self, other"),
     "reduction.cdist": ("cdist", "composite", "x1: Tensor, x2: Tensor, p, compute_mode", ""),
     "reduction._cdist_forward": ("_cdist_forward", "aligned", "x1: Tensor, x2: Tensor, p, compute_mode", ""),
+    "reduction._euclidean_dist": ("_euclidean_dist", "aligned", "x1: Tensor, x2: Tensor", ""),
     "reduction.renorm": ("renorm", "loop", "self: Tensor, p, dim, maxnorm", ""),
     "reduction.renorm_": ("renorm_", "loop", "self: Tensor, p, dim, maxnorm", ""),
     "reduction.trace": ("trace", "shape.trace", "self: Tensor", ""),

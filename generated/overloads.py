@@ -46,6 +46,10 @@ OVERLOADS = {
     "_embedding_bag": (
         ("default", "_embedding_bag", '_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
     ),
+    "_euclidean_dist": (
+        ("default", "_euclidean_dist", '_euclidean_dist(Tensor x1, Tensor x2) -> Tensor', "", "", "kernel"),
+        ("out", "_euclidean_dist", '_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "_index_put_impl_": (
         ("default", "_index_put_impl_", '_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)', "inplace", "", "kernel"),
     ),

@@ -13,7 +13,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
-from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
 
 
 class CdistBackward0(Node):
@@ -55,6 +55,51 @@ class CdistBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             grad_of_x2 = cdist_backward(grad.mT, x2, x1, p, result.mT)
+        else:
+            grad_of_x2 = None
+        return (grad_of_x1, grad_of_x2,)
+
+    def release_variables(fn):
+        fn.saved_x1 = fn.saved_x2 = fn.saved_result = RELEASED
+
+
+class EuclideanDistBackward0(Node):
+    """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
+
+    __slots__ = ('saved_x1', 'saved_x2', 'saved_result')
+    _saved_fields = ('x1', 'x2', 'result')
+    _raw_fields = ('x1', 'x2', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # x1: euclidean_dist_backward(grad, x1, x2, result)
+        if edges[0] is not NO_EDGE:
+            x1 = fn.saved_x1
+            if x1._vc is not None:
+                x1 = unpack(x1, fn)
+            x2 = fn.saved_x2
+            if x2._vc is not None:
+                x2 = unpack(x2, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_x1 = euclidean_dist_backward(grad, x1, x2, result)
+        else:
+            grad_of_x1 = None
+        # x2: euclidean_dist_backward(grad.mT, x2, x1, result.mT)
+        if edges[1] is not NO_EDGE:
+            x2 = fn.saved_x2
+            if x2._vc is not None:
+                x2 = unpack(x2, fn)
+            x1 = fn.saved_x1
+            if x1._vc is not None:
+                x1 = unpack(x1, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_x2 = euclidean_dist_backward(grad.mT, x2, x1, result.mT)
         else:
             grad_of_x2 = None
         return (grad_of_x1, grad_of_x2,)

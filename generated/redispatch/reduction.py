@@ -27,6 +27,7 @@ from gradloom.generated.functions.reduction import (
     CumprodBackward0,
     CumsumBackward0,
     DistBackward0,
+    EuclideanDistBackward0,
     KthvalueBackward0,
     LinalgVectorNormBackward0,
     LogcumsumexpBackward0,
@@ -1661,6 +1662,51 @@ def _cdist_forward(call, x1, x2, p, compute_mode):
                 x2_p = x2
                 # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
                 result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, p, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _euclidean_dist(call, x1, x2):
+    flags = state.flags
+    x1_ = x1._array
+    x2_ = x2._array
+    result = call(x1, x2)
+    result_ = result._array
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_x1 = x1._edge or gradient_edge(x1)
+        edge_x2 = x2._edge or gradient_edge(x2)
+        if edge_x1 is not NO_EDGE or edge_x2 is not NO_EDGE:
+            fn = new(EuclideanDistBackward0)
+            fn.next_edges = (edge_x1, edge_x2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_x1 = x1 if x1._vc is None and not flags else save(x1)
+            fn.saved_x2 = x2 if x2._vc is None and not flags else save(x2)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        x1_t = tangent_of(x1)
+        x2_t = tangent_of(x2)
+        if x1_t is not None or x2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if x1_t is None:
+                    x1_t = zeros_for(x1)
+                if x2_t is None:
+                    x2_t = zeros_for(x2)
+                x1_p = x1
+                x2_p = x2
+                # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
+                result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -40,6 +40,7 @@ from gradloom.generated.functions.reduction import (
     CumprodBackward0,
     CumsumBackward0,
     DistBackward0,
+    EuclideanDistBackward0,
     KthvalueBackward0,
     LinalgVectorNormBackward0,
     LogcumsumexpBackward0,
@@ -2842,6 +2843,79 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
 __CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
     '_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor? out=None)',
     _cdist_forward,
+),))
+
+
+def _euclidean_dist(x1, x2, *, out=None):
+    """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor
+
+    ∂L/∂x₁ = x₁ · Σ_−1 (0 if z = 0, else g / z) − (0 if z = 0, else g / z) @ x₂
+    ∂L/∂x₂ = x₂ · Σ_−1 (0 if zᵀ = 0, else gᵀ / zᵀ) − (0 if zᵀ = 0, else gᵀ / zᵀ) @ x₁
+    dz = Σ_−1 Re(((unsqueeze(x₁, −2) − unsqueeze(x₂, −3)) · (0 if z = 0, else 1 / z))* · (unsqueeze(dx₁, −2) − unsqueeze(dx₂, −3)))
+    where z = result, g = ∂L/∂z
+
+    EuclideanDistBackward0, from the entry _euclidean_dist of derivatives.yaml.
+    """
+    try:
+        x1_, x2_ = x1._operand, x2._operand
+    except AttributeError:
+        x1_ = None
+    if x1_ is None:
+        return __EUCLIDEAN_DIST(x1, x2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_euclidean_dist, (x1, x2), out)
+    if out is not None:
+        return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
+    result_ = kernels_reduction.euclidean(x1_, x2_)
+    if result_.__class__ is not ndarray:
+        result_ = asarray(result_)
+    result = new(Tensor)
+    result._array = result_
+    result._edge = NO_EDGE
+    result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_x1 = x1._edge or gradient_edge(x1)
+        edge_x2 = x2._edge or gradient_edge(x2)
+        if edge_x1 is not NO_EDGE or edge_x2 is not NO_EDGE:
+            fn = new(EuclideanDistBackward0)
+            fn.next_edges = (edge_x1, edge_x2)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_x1 = x1 if x1._vc is None and not flags else save(x1)
+            fn.saved_x2 = x2 if x2._vc is None and not flags else save(x2)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        x1_t = tangent_of(x1)
+        x2_t = tangent_of(x2)
+        if x1_t is not None or x2_t is not None:
+            state.flags = flags & ~FORWARD_AD
+            try:
+                if x1_t is None:
+                    x1_t = zeros_for(x1)
+                if x2_t is None:
+                    x2_t = zeros_for(x2)
+                x1_p = x1
+                x2_p = x2
+                # result: cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
+                result_tangent = cdist_jvp(x1_p, x1_t, x2_p, x2_t, 2, result)
+            finally:
+                state.flags = flags
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", ((
+    '_euclidean_dist(Tensor x1, Tensor x2, *, Tensor? out=None)',
+    _euclidean_dist,
 ),))
 
 

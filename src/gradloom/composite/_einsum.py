@@ -32,20 +32,19 @@ def einsum(equation, tensors, path=None):
     inputs = _inputs(left, tensors)
     output = _output(right, inputs) if arrow else _implicit_output(inputs)
     sizes = _sizes(inputs, tensors)
-    operands = [_unique(tensor, labels) for tensor, labels in zip(tensors, inputs, strict=True)]
+    order = [*output, *sorted((x for x in sizes if x not in output), key=str)]
+    operands = [_arranged(tensor, labels, order) for tensor, labels in zip(tensors, inputs, strict=True)]
+    kept = len(output)
     if len(operands) == 1:
-        tensor, labels = _without(*operands[0], [x for x in operands[0][1] if x not in output])
-        operands = [(tensor, labels)]
-    for i, j in _pairs(path, operands, output, sizes):
+        return operands[0] if kept == len(order) else operands[0].sum(list(range(kept, len(order))))
+    counts = [sum(x.shape[d] != 1 for x in operands) for d in range(len(order))]
+    for i, j in list(_pairs(path, operands, order, output, sizes)):
         second, first = operands.pop(max(i, j)), operands.pop(min(i, j))
         if i > j:
             first, second = second, first
-        needed = {*output, *(x for _, labels in operands for x in labels)}
-        operands.append(_contract(*first, *second, needed))
-    tensor, labels = operands[0]
-    if labels == output and tensor is not tensors[0]:
-        return tensor
-    return tensor.permute([labels.index(x) for x in output])
+        operands.append(_contract(first, second, kept, counts))
+    found = operands[0]
+    return found if kept == len(order) else found.view(found.shape[:kept])
 
 
 # --- the equation
@@ -168,38 +167,33 @@ def _sizes(inputs, tensors) -> dict:
 # -------------------------------------------------------------------------------------------------
 
 
-def _unique(tensor, labels) -> tuple:
-    """The tensor's diagonals for labels that occur more than once."""
+def _arranged(tensor, labels, order):
+    """The tensor with all labels as its dimensions, in order: diagonals of those that occur twice, 1 for the others."""
     labels = list(labels)
     for x in dict.fromkeys(labels):
         while labels.count(x) > 1:
             i = labels.index(x)
             j = labels.index(x, i + 1)
-            tensor = tensor.diagonal(0, i, j)  # goes to the end
-            del labels[j], labels[i]
+            tensor = tensor.diagonal(0, i, j).movedim(-1, i)
+            del labels[j]
+    for x in order:
+        if x not in labels:
+            tensor = tensor.unsqueeze(len(labels))
             labels.append(x)
-    return tensor, labels
+    return tensor.permute([labels.index(x) for x in order])
 
 
-def _without(tensor, labels, dropped) -> tuple:
-    """The tensor summed over some labels."""
-    if not dropped:
-        return tensor, labels
-    dims = [i for i, x in enumerate(labels) if x in dropped]
-    return tensor.sum(dims), [x for x in labels if x not in dropped]
-
-
-def _pairs(path, operands, output, sizes):
+def _pairs(path, operands, order, output, sizes):
     count = len(operands)
     if path is not None:
         yield from zip(path[::2], path[1::2], strict=True)
     elif count <= 2:
         yield from [(0, 1)] * (count - 1)
     else:
-        yield from _greedy_pairs(operands, output, sizes)
+        yield from _greedy_pairs(operands, order, output, sizes)
 
 
-def _greedy_pairs(operands, output, sizes):
+def _greedy_pairs(operands, order, output, sizes):
     import numpy as np
 
     letter = dict(
@@ -207,9 +201,11 @@ def _greedy_pairs(operands, output, sizes):
     )  # no more than 52 labels, or np.einsum_path refuses
     if len(letter) < len(sizes):
         return [(0, 1)] * (len(operands) - 1)
-    inputs = ",".join("".join(letter[x] for x in labels) for _, labels in operands)
-    equation = f"{inputs}->{''.join(letter[x] for x in output)}"
-    shapes = [np.broadcast_to(np.empty(()), [sizes[x] for x in labels]) for _, labels in operands]
+    own = [[x for x, n in zip(order, t.shape, strict=True) if n != 1] for t in operands]
+    inputs = ",".join("".join(letter[x] for x in labels) for labels in own)
+    known = {x for labels in own for x in labels}
+    equation = f"{inputs}->{''.join(letter[x] for x in output if x in known)}"
+    shapes = [np.broadcast_to(np.empty(()), [sizes[x] for x in labels]) for labels in own]
     found = np.einsum_path(equation, *shapes, optimize="greedy")[0][1:]
     pairs, names = [], list(range(len(operands)))
     for step in found:
@@ -221,44 +217,46 @@ def _greedy_pairs(operands, output, sizes):
     return pairs
 
 
-def _contract(a, a_labels, b, b_labels, needed) -> tuple:
-    """The product of two operands, summed over the labels that nothing else needs."""
-    a, a_labels, b, b_labels = _broadcast(a, a_labels, b, b_labels)
-    a, a_labels = _without(a, a_labels, [x for x in a_labels if x not in needed and x not in b_labels])
-    b, b_labels = _without(b, b_labels, [x for x in b_labels if x not in needed and x not in a_labels])
-    shared = [x for x in a_labels if x in b_labels]
-    batch, summed = [x for x in shared if x in needed], [x for x in shared if x not in needed]
-    free_a, free_b = [x for x in a_labels if x not in shared], [x for x in b_labels if x not in shared]
-    out = [*batch, *free_a, *free_b]
-    size = {**dict(zip(a_labels, a.shape, strict=True)), **dict(zip(b_labels, b.shape, strict=True))}
+def _contract(a, b, kept, counts):
+    """The product of two operands, summed over the dimensions from `kept` on that nobody else has.
+
+    Args:
+        counts: how many operands have each dimension, of a size other than 1; brought up to date.
+    """
+    summed, alone = [], ([], [])
+    for d in range(kept, a.dim()):
+        wide = a.shape[d] != 1, b.shape[d] != 1
+        if all(wide):
+            counts[d] -= 1
+            if counts[d] == 1:
+                summed.append(d)
+                counts[d] = 0
+        elif any(wide) and counts[d] == 1:
+            alone[wide[1]].append(d)
+            counts[d] = 0
+    a, b = (x.sum(dims, True) if dims else x for x, dims in zip((a, b), alone, strict=True))
     if not summed:
-        left = _arranged(a, a_labels, batch + free_a).reshape(
-            [size[x] for x in batch + free_a] + [1] * len(free_b)
-        )
-        right = _arranged(b, b_labels, batch + free_b)
-        right = right.reshape([size[x] for x in batch] + [1] * len(free_a) + [size[x] for x in free_b])
-        return left * right, out
-    n, m, k, p = (math.prod(size[x] for x in labels) for labels in (batch, free_a, summed, free_b))
-    left = _arranged(a, a_labels, batch + free_a + summed)
-    right = _arranged(b, b_labels, batch + summed + free_b)
-    if batch:
-        found = left.reshape(n, m, k).bmm(right.reshape(n, k, p))
-    else:
-        found = left.reshape(m, k).mm(right.reshape(k, p))
-    return found.reshape([size[x] for x in out]), out
+        return a * b
+    return _product(a, b, summed)
 
 
-def _broadcast(a, a_labels, b, b_labels) -> tuple:
-    """A shared label of which one side has size 1 is left to the other side alone."""
-    for x in [x for x in a_labels if x in b_labels]:
-        i, j = a_labels.index(x), b_labels.index(x)
-        if a.shape[i] != b.shape[j]:
-            if a.shape[i] == 1:
-                a, a_labels = a.squeeze(i), [y for y in a_labels if y != x]
-            else:
-                b, b_labels = b.squeeze(j), [y for y in b_labels if y != x]
-    return a, a_labels, b, b_labels
+def _product(a, b, summed):
+    """The product summed over dimensions that both have, which stay as 1, by one product of batches of matrices."""
+    groups = _groups(a, b, summed)
+    both, of_a, of_b = groups
+    n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))
+    p = math.prod(b.shape[d] for d in of_b)
+    left = a.permute([*both, *of_a, *summed, *of_b]).reshape(n, m, k)
+    right = b.permute([*both, *summed, *of_b, *of_a]).reshape(n, k, p)
+    order = [*both, *of_a, *summed, *of_b]
+    shape = [*(a.shape[d] for d in both + of_a), *(1,) * len(summed), *(b.shape[d] for d in of_b)]
+    return left.bmm(right).view(shape).permute([order.index(d) for d in range(a.dim())])
 
 
-def _arranged(tensor, labels, order):
-    return tensor if labels == order else tensor.permute([labels.index(x) for x in order])
+def _groups(a, b, summed):
+    """The other dimensions: those of both operands, of the first and of the second."""
+    found = [], [], []
+    for d in range(a.dim()):
+        if d not in summed:
+            found[0 if a.shape[d] != 1 and b.shape[d] != 1 else 1 if a.shape[d] != 1 else 2].append(d)
+    return found

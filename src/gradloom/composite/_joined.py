@@ -144,11 +144,11 @@ def meshgrid_indexing(tensors, indexing):
         order[:2] = 1, 0
     shape = [tensors[i]._array.size for i in order]
     grids = []
-    for i, t in enumerate(tensors):
+    for place, i in enumerate(order):
         own = [1] * len(shape)
-        own[order.index(i)] = -1
-        grids.append(ops.expand(ops.view(t, tuple(own)), tuple(shape)))
-    return tuple(grids)
+        own[place] = -1
+        grids.append(ops.expand(ops.view(tensors[i], tuple(own)), tuple(shape)))
+    return tuple([grids[i] for i in order])
 
 
 def cartesian_prod(tensors):

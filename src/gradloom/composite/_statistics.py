@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from .. import _operators as ops
-from ..dtype import default, scalar_type_name
+from ..dtype import default, int64, scalar_type_name
 from ..kernels._dims import wrap_dim, wrap_dims
 
 
@@ -26,27 +26,29 @@ def cov(self, correction, fweights, aweights):
                            f"{self.dim()} dimensions")
     if self._array.dtype.kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
-    x = self if self.dim() == 2 else ops.reshape(self, (1, -1))
+    x = self if self.dim() == 2 else ops.view(self, (1, -1))
     if x._array.dtype.kind in "iu":
         x = x.to(default.float)
     n = x.size(1)
     _check_weights("fweights", fweights, n, "iu", "integral")
     _check_weights("aweights", aweights, n, "fV", "floating point")
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
-    if weights is None:
-        spread = x - ops.mean(x, 1, True)
-        free, left = n - correction, spread
+    whole = ops.scalar_tensor(n, dtype=int64) if weights is None else ops.sum(weights)
+    if weights is not None and float(whole.detach()) == 0:
+        raise ZeroDivisionError("cov(): weights sum to zero, can't be normalized")
+    mean = ops.sum(x if weights is None else x * weights, 1) / whole
+    if not correction:
+        free = whole
+    elif aweights is None:
+        free = ops.sub_Scalar(whole, correction, 1)
     else:
-        whole = weights.sum()
-        if float(whole.detach()) == 0:
-            raise ZeroDivisionError("cov(): weights sum to zero, can't be normalized")
-        spread = x - ops.sum(x * weights, 1, True) / whole
-        free = whole - correction
-        if aweights is not None and correction:
-            free = whole - correction * (weights * aweights).sum() / whole
-        left = spread * weights
-    found = ops.matmul(left, spread.mH) / _positive(free)
-    return found if self.dim() == 2 and x.size(0) != 1 else ops.squeeze(found)
+        free = whole - ops.mul_Scalar(ops.sum(weights * aweights), correction) / whole
+    spread = x - ops.unsqueeze(mean, 1)
+    found = ops.mm(spread, ops.conj(ops.t(spread if weights is None else spread * weights)))
+    if found.is_complex() and x.size(0) == 1:  # a variance is real
+        variance = ops.real(found)
+        found = ops.complex(variance, ops.zeros_like(variance))
+    return ops.squeeze(found / _positive(free))
 
 
 def _check_weights(name, weights, n, kinds, what):
@@ -69,7 +71,7 @@ def _positive(free):
     if free <= 0:
         warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
                       "observations.", UserWarning, stacklevel=5)
-        return ops.clamp_min(free, 0) if isinstance(free, ops.Tensor) else 0
+        return ops.clamp_min(free, 0)
     return free
 
 
@@ -87,9 +89,10 @@ def corrcoef(self):
         return found / found
     variances = ops.diagonal(found)
     deviations = ops.sqrt(ops.real(variances) if found.is_complex() else variances)
-    found = found / ops.unsqueeze(deviations, 1) / ops.unsqueeze(deviations, 0)
+    found = found / ops.view(deviations, (-1, 1)) / ops.view(deviations, (1, -1))
     if found.is_complex():
-        return ops.complex(ops.clamp(ops.real(found), -1, 1), ops.clamp(ops.imag(found), -1, 1))
+        imaginary = ops.clamp(ops.imag(found), -1, 1)
+        return ops.complex(ops.clamp(ops.real(found), -1, 1), imaginary)
     return ops.clamp(found, -1, 1)
 
 
@@ -137,43 +140,54 @@ def gradient_along(self, dim, edge_order):
 
 
 def _gradient_along(x, spacing, dim, edge_order):
-    n = x.size(dim)
-
+    """The derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in PyTorch's
+    order, which decides in which order gradients are added up: what stands last is made first.)"""
     def at(start, length=1):
         return ops.narrow(x, dim, start, length)
 
+    n = x.size(dim)
+    inside, first, last = n - 2, range(edge_order + 1), range(n - edge_order - 1, n)
     if isinstance(spacing, ops.Tensor):
-        h = ops.diff(spacing)
-        if h.dtype is not x.dtype and h._array.dtype.kind in "iub":
-            h = h.to(x.dtype)
+        gaps = ops.diff(spacing)
+        if gaps._array.dtype.kind in "iub":
+            gaps = gaps.to(x.dtype)
+        shape = [1] * x.dim()
+        shape[dim] = inside
+        before, after = (ops.reshape(ops.narrow(gaps, 0, i, inside), shape) for i in (0, 1))
+        middle = _between_points(at, (0, 1, 2), (before, after), 1, inside)
+        start, end = (_between_points(at, places, [gaps[i] for i in places[:-1]], place)
+                      for places, place in ((first, 0), (last, 2)))
     else:
-        h = None
-    parts = [_edge(at(0), at(1), at(2) if edge_order == 2 else None, h, 0, 1, spacing)]
-    if n > 2:
-        low, mid, high = at(0, n - 2), at(1, n - 2), at(2, n - 2)
-        if h is None:
-            parts.append((high - low) / (2 * spacing))
-        else:
-            shape = [1] * x.dim()
-            shape[dim] = n - 2
-            before, after = (ops.reshape(ops.narrow(h, 0, i, n - 2), shape) for i in (0, 1))
-            parts.append(_three_points(low, mid, high, before, after))
-    last = _edge(at(n - 1), at(n - 2), at(n - 3) if edge_order == 2 else None, h, -1, -2, spacing)
-    return ops.cat((*parts, -last), dim)
+        low, high = at(0, inside), at(2, inside)
+        middle = ops.div_Scalar(high - low, spacing)
+        start, end = (ops.div_Scalar(_difference(at, places, place), spacing)
+                      for places, place in ((first, 0), (last, 2)))
+        middle = ops.div_Scalar(middle, 2)
+    return ops.cat((start, middle, end), dim)
 
 
-def _three_points(low, mid, high, before, after):
-    """The derivative at the middle of three points at distances `before` and `after`, exact for a parabola."""
-    both = before + after
-    return (high * (before / (after * both)) - low * (after / (before * both))
-            + mid * ((after - before) / (before * after)))
+def _difference(at, places, place):
+    """The derivative at the first (0) or last (2) of two points at distance 1, or of three, exact for a parabola."""
+    if len(places) == 2:
+        low, high = at(places[0]), at(places[1])
+        return high - low
+    factors = (1.5, 2, 0.5) if place else (0.5, 2, -1.5)
+    high, mid, low = (ops.mul_Scalar(at(i), f) for i, f in zip(places[::-1], factors, strict=True))
+    return low - mid + high if place else low + mid - high
 
 
-def _edge(end, second, third, h, first_gap, second_gap, spacing):
-    """The derivative at an end, into the inside, from two points or (exact for a parabola) three."""
-    near = spacing if h is None else ops.select(h, 0, first_gap)
-    if third is None:
-        return (second - end) / near
-    far = spacing if h is None else ops.select(h, 0, second_gap)
+def _between_points(at, places, gaps, place, length=1):
+    """The derivative at one of two or three points, with the gaps between them; of three, exact for a parabola."""
+    if len(places) == 2:
+        low, high = at(places[0]), at(places[1])
+        return (high - low) / gaps[0]
+    near, far = gaps
     both = near + far
-    return (second * (both / (near * far)) - third * (near / (far * both)) - end * ((both + near) / (near * both)))
+    if place == 0:
+        factors = -(near + both) / (near * both), both / (near * far), -near / (far * both)
+    elif place == 1:
+        factors = -far / (near * both), (far - near) / (near * far), near / (far * both)
+    else:
+        factors = far / (near * both), -both / (near * far), (far + both) / (far * both)
+    high, mid, low = [f * at(i, length) for f, i in zip(factors[::-1], places[::-1], strict=True)]
+    return low + mid + high

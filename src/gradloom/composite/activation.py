@@ -70,12 +70,11 @@ def prelu(self, weight):
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                 f"{weight.numel()} and channel size = {channels}."
             )
-    if weight._array.ndim:
+    if weight._array.ndim != ndim:
         shape = [1] * ndim
         if ndim > 1:
             shape[1] = weight.numel()
-        if list(weight.shape) != shape:
-            weight = weight.reshape(shape)
+        weight = weight.reshape(shape)
     return ops._prelu_kernel(self, weight)
 
 

@@ -41,9 +41,12 @@ def _conv_padded_by_name(dims, input, weight, bias, stride, padding, dilation, g
     totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     left = tuple(t // 2 for t in totals)
     extra = [t - 2 * h for t, h in zip(totals, left, strict=True)]
-    if any(extra):  # one side gets one element more: pad that side first
-        input = ops.constant_pad_nd(input, tuple(n for e in reversed(extra) for n in (0, e)), 0)
-    return _conv(dims, input, weight, bias, stride, left, dilation, groups)
+
+    def padded(x):
+        if any(extra):  # one side gets one element more: pad that side first
+            x = ops.constant_pad_nd(x, tuple(n for e in reversed(extra) for n in (0, e)), 0)
+        return ops.convolution(x, weight, bias, stride, left, dilation, False, (0,) * dims, groups)
+    return _general(dims, f"conv{dims}d", input, padded)
 
 
 def _conv_transpose(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):

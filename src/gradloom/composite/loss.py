@@ -37,7 +37,8 @@ def kl_div(self, target, reduction=1, log_target=False):
         if not given.is_floating_point():
             raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
-        return reduced(target.exp() * (target - self), reduction)
+        difference = target - self  # made first, so that its gradient arrives last
+        return reduced(target.exp() * difference, reduction)
     product = target * self  # made first, so that its gradient arrives last
     losses = target.xlogy(target) - product
     return reduced(losses, reduction)
@@ -46,10 +47,10 @@ def kl_div(self, target, reduction=1, log_target=False):
 def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """exp(x) - t * x with `log_input`, else x - t * log(x + eps); `full` adds t * log(t) - t + log(2 * pi *
     t) / 2 where t > 1. Reduced."""
-    product = target * (input if log_input else (input + eps).log())  # before what it is subtracted from
+    product = target * (input if log_input else ops.add_Scalar(input, eps, 1).log())  # before the rest
     losses = (input.exp() if log_input else input) - product
     if full:
-        half_log = 0.5 * (2 * math.pi * target).log()
+        half_log = ops.mul_Scalar(ops.mul_Scalar(target, 2 * math.pi).log(), 0.5)
         stirling = target * target.log() - target + half_log
         losses = losses + stirling.masked_fill(target <= 1, 0)
     return reduced(losses, reduction)
@@ -57,7 +58,7 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 
 def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     """max(0, -target * (input1 - input2) + margin), reduced."""
-    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+    return reduced(ops.add_Scalar(-target * (input1 - input2), margin, 1).clamp_min(0), reduction)
 
 
 def hinge_embedding_loss(self, target, margin=1.0, reduction=1):
@@ -78,15 +79,13 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {scalar_type_name(dtype)}"
         )
-    x1, x2 = ops.broadcast_tensors((x1.to(dtype), x2.to(dtype)))
-    return (_normalized(x1, dim, eps) * _normalized(x2, dim, eps)).sum([dim])
-
-
-def _normalized(x, dim, eps):
-    norm = ops.linalg_vector_norm(x, 2, [dim], True).clone()
+    x2, x1 = ops.broadcast_tensors((x2.to(dtype), x1.to(dtype)))
+    norms = [ops.linalg_vector_norm(x, 2, [dim], True).clone() for x in (x1, x2)]
     with untracked():  # a bound that holds has no gradient of its own
-        norm.clamp_(min=eps)
-    return x / norm
+        for norm in norms:
+            norm.clamp_(min=eps)
+    second = x2 / norms[1]
+    return (x1 / norms[0] * second).sum([dim])
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
@@ -108,16 +107,17 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
             f"{list(input1.shape)} and {list(input2.shape)}."
         )
     products = (input1 * input2).sum([ndim])
-    squares = [(x * x).sum([ndim]) + 1e-12 for x in (input1, input2)]
+    squares = [ops.add_Scalar((x * x).sum([ndim]), 1e-12, 1) for x in (input1, input2)]
     cosine = products / (squares[0] * squares[1]).sqrt()
     zeros = ops.zeros_like(cosine)
-    near = ops.where(target == 1, ops.ones_like(cosine) - cosine, zeros)
-    return reduced(near + ops.where(target == -1, (cosine - margin).clamp_min(0), zeros), reduction)
+    one_less, above = ops.ones_like(cosine) - cosine, ops.sub_Scalar(cosine, margin, 1).clamp_min(0)
+    near = ops.where(target == 1, one_less, zeros)
+    return reduced(near + ops.where(target == -1, above, zeros), reduction)
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dimension; shapes broadcast."""
-    return ops.norm_ScalarOpt_dim(x1 - x2 + eps, p, (max(x1.dim(), x2.dim()) - 1,), keepdim)
+    return ops.norm_ScalarOpt_dim(ops.add_Scalar(x1 - x2, eps, 1), p, (max(x1.dim(), x2.dim()) - 1,), keepdim)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1):
@@ -137,7 +137,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06
     far = ops.pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = ops.minimum(far, ops.pairwise_distance(positive, negative, p, eps))
-    return reduced((near + margin - far).clamp_min(0), reduction)
+    return reduced((ops.add_Scalar(near, margin, 1) - far).clamp_min(0), reduction)
 
 
 def nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
@@ -243,7 +243,7 @@ def _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoot
             f"classes but got weight tensor of shape: {list(weight.shape)}"
         )
     if label_smoothing > 0.0:
-        target = target * (1 - label_smoothing) + label_smoothing / classes
+        target = ops.add_Scalar(ops.mul_Scalar(target, 1 - label_smoothing), label_smoothing / classes, 1)
     products = logs * target
     if weight is not None:
         products = products * _shaped_weight(weight, logs, dim)
@@ -252,7 +252,7 @@ def _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoot
     total = -products.sum()
     if reduction == 2:
         return total
-    return total / (logs.numel() // classes if logs.numel() else 1)
+    return ops.div_Scalar(total, logs.numel() // classes if logs.numel() else 1)
 
 
 def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label_smoothing, dim):
@@ -269,7 +269,7 @@ def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label
             smooth = smooth.sum() / kept.masked_fill(ignored.flatten(), 0).sum()
     elif reduction == 2:
         smooth = smooth.sum()
-    return nll * (1 - label_smoothing) + smooth * (label_smoothing / logs.shape[dim])
+    return ops.mul_Scalar(nll, 1 - label_smoothing) + ops.mul_Scalar(smooth, label_smoothing / logs.shape[dim])
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):

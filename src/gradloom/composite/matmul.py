@@ -204,13 +204,19 @@ def tensordot(self, other, dims_self, dims_other):
     free_other = [d for d in range(other.dim()) if d not in second]
     shape = (*(self.shape[d] for d in free_self), *(other.shape[d] for d in free_other))
     contracted = math.prod(self.shape[d] for d in first)
-    left, right = self.permute((*free_self, *first)), other.permute((*second, *free_other))
     rows, columns = math.prod(self.shape[d] for d in free_self), math.prod(other.shape[d] for d in free_other)
+    left = self.permute((*free_self, *dims_self))
     if rows == columns == 1:
+        right = other.permute((*dims_other, *free_other))
         if left.is_contiguous() and right.is_contiguous():
-            return left.reshape(contracted).dot(right.reshape(contracted)).reshape(shape)
-        return (left.squeeze() * right.squeeze()).sum().reshape(shape)
-    left, right = left.reshape(rows, contracted), right.reshape(contracted, columns)
+            if left.dim() != 1:
+                right = right.reshape(contracted)
+                left = left.reshape(contracted)
+            return left.dot(right).reshape(shape)
+        right = right.squeeze()
+        return (left.squeeze() * right).sum().reshape(shape)
+    left = left.reshape(rows, contracted)
+    right = other.permute((*dims_other, *free_other)).reshape(contracted, columns)
     return left.mm(right).reshape(shape)
 
 
@@ -233,9 +239,9 @@ def kron(self, other):
     ndim = max(self.dim(), other.dim())
     a = (1,) * (ndim - self.dim()) + tuple(self.shape)
     b = (1,) * (ndim - other.dim()) + tuple(other.shape)
-    left = ops._unsafe_view(self.contiguous(), [n for size in a for n in (size, 1)])
-    right = ops._unsafe_view(other.contiguous(), [n for size in b for n in (1, size)])
-    return ops._unsafe_view(left * right, [n * m for n, m in zip(a, b, strict=True)])
+    left = ops._unsafe_view(self, [n for size in a for n in (size, 1)])
+    right = ops._unsafe_view(other, [n for size in b for n in (1, size)])
+    return ops._unsafe_view((left * right).contiguous(), [n * m for n, m in zip(a, b, strict=True)])
 
 
 def cross(self, other, dim=None):
@@ -258,6 +264,8 @@ def linalg_vecdot(x, y, dim=-1):
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got "
             f"{scalar_type_name(x.dtype)}"
         )
+    if x._array.ndim == y._array.ndim == 1:
+        return x.vdot(y)
     return (x.conj() * y).sum([dim])
 
 
@@ -314,12 +322,17 @@ def _chain_product(chain):
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            cost[i][j], cut[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
-            )
+            costs = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            cost[i][j] = min(costs)
+            cut[i][j] = i + costs.index(cost[i][j])
+    if count == 3 and cost[0][2] == cost[0][1] + sizes[0] * sizes[2] * sizes[3]:
+        cut[0][2] = 1  # as PyTorch has it: of three matrices the first two, unless that costs more
 
     def product(i, j):
-        return chain[i] if i == j else product(i, cut[i][j]).mm(product(cut[i][j] + 1, j))
+        if i == j:
+            return chain[i]
+        right = product(cut[i][j] + 1, j)
+        return product(i, cut[i][j]).mm(right)
 
     return product(0, count - 1)
 

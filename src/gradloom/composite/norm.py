@@ -78,7 +78,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     if eps is None:
         eps = finfo(values.dtype).eps
     dims = list(range(input.dim() - len(normalized_shape), input.dim()))
-    result = values * ops.rsqrt(ops.mean(ops.pow(values, 2), dims, True) + eps)
+    result = values * ops.rsqrt(ops.add_Scalar(ops.mean(ops.pow(values, 2), dims, True), eps, 1))
     if weight is not None:
         result = result * weight
     result = ops.contiguous(result, memory_format=suggested_format(input._array) or contiguous_format)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from .. import _operators as ops
 from ..dtype import int64
 from ..kernels._dims import wrap_dim
@@ -99,10 +101,27 @@ def cdist(x1, x2, p, compute_mode):
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode not in (None, 0, 1, 2):
         raise RuntimeError(f"possible modes: 0, 1, 2, but was: {compute_mode}")
+    rows, columns = x1.size(-2), x2.size(-2)
+    many = compute_mode == 1 or compute_mode != 2 and max(rows, columns) > _PRODUCT_FROM
+    if p == 2 and many and rows and columns and x1.size(-1):
+        return _euclidean(x1, x2)
+    return ops._cdist_forward(x1, x2, p, compute_mode)
+
+
+_PRODUCT_FROM = 25  # rows; PyTorch's bound
+
+
+def _euclidean(x1, x2):
+    """The distances of the rows of two batches that broadcast, by a matrix product."""
     from numpy import broadcast_shapes
     batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
-    x1, x2 = (ops.expand(x, (*batch, *x._array.shape[-2:])) for x in (x1, x2))
-    return ops._cdist_forward(x1, x2, p, compute_mode)
+    shape = (*batch, x1.size(-2), x2.size(-2))
+    if prod(batch) == 0:
+        return ops.zeros(shape, dtype=x1.dtype)
+    if prod(batch) > 1:
+        x1, x2 = [ops.view(ops.contiguous(ops.expand(x, (*batch, *x._array.shape[-2:]))), (-1, *x._array.shape[-2:]))
+                  for x in (x1, x2)]
+    return ops.view(ops._euclidean_dist(x1, x2), shape)
 
 
 # --- differences and integrals ---------------------------------------------------------------------------------------
@@ -118,7 +137,7 @@ def diff(self, n, dim, prepend, append):
         if end is not None and end.dim() != self.dim():
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     if not n:
-        return ops.clone(self)
+        return ops.copy_(ops.zeros_like(self), self)
     parts = [x for x in (prepend, self, append) if x is not None]
     x = ops.cat(parts, dim) if len(parts) > 1 else self
     for _ in range(min(n, x.size(dim))):
@@ -129,40 +148,49 @@ def diff(self, n, dim, prepend, append):
 
 def _neighbours(x, dim):
     n = max(x.size(dim) - 1, 0)
-    return ops.narrow(x, dim, min(1, x.size(dim)), n), ops.narrow(x, dim, 0, n)
+    early = ops.narrow(x, dim, 0, n)
+    return ops.narrow(x, dim, min(1, x.size(dim)), n), early
 
 
 def trapezoid_dx(y, dx, dim):
     """The integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
     if not y.size(dim):
         return ops.sum(y, dim) * 0
-    n = y.size(dim)
-    ends = ops.select(y, dim, 0) + ops.select(y, dim, n - 1)
-    return (ops.sum(y, dim) - ends * 0.5) * dx
+    last = ops.select(y, dim, y.size(dim) - 1)
+    ends = ops.select(y, dim, 0) + last
+    half = ops.mul_Scalar(ends, 0.5)
+    return ops.mul_Scalar(ops.sum(y, dim) - half, dx)
 
 
 def trapezoid_x(y, x, dim):
     """The integral along a dimension by the trapezoidal rule, at the points `x`."""
     if not y.size(dim):
         return ops.sum(y, dim) * 0
-    late, early = _neighbours(y, dim)
-    return ops.div_Scalar(ops.sum((late + early) * _spacing(y, x, dim), dim), 2)
+    dim = wrap_dim(dim, y.dim())
+    spacing = _spacing(y, x, dim)
+    return ops.div_Scalar(ops.sum(_pairs(y, dim) * spacing, dim), 2.0)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
     """The integral up to each point but the first, for a spacing `dx`."""
     if not y.size(dim):
         return y
-    late, early = _neighbours(y, dim)
-    return ops.cumsum((late + early) * (dx / 2), dim)
+    return ops.cumsum(ops.mul_Scalar(_pairs(y, dim), dx / 2), dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):
     """The integral up to each point but the first, at the points `x`."""
     if not y.size(dim):
         return y
+    dim = wrap_dim(dim, y.dim())
+    spacing = _spacing(y, x, dim)
+    return ops.div_Scalar(ops.cumsum(_pairs(y, dim) * spacing, dim), 2.0)
+
+
+def _pairs(y, dim):
+    """The sums of neighbours."""
     late, early = _neighbours(y, dim)
-    return ops.div_Scalar(ops.cumsum((late + early) * _spacing(y, x, dim), dim), 2)
+    return early + late
 
 
 def _spacing(y, x, dim):
@@ -173,14 +201,14 @@ def _spacing(y, x, dim):
     """
     if "b" in (x._array.dtype.kind, y._array.dtype.kind):
         raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
-    if x.dim() == 1 and y.dim() != 1:
+    if x.dim() == 1:
         if x.size(0) != y.size(dim):
             raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
         shape = [1] * y.dim()
-        shape[wrap_dim(dim, y.dim())] = x.size(0)
-        x = ops.view(ops.contiguous(x), shape)
+        shape[dim] = x.size(0)
+        x = ops.view(x, shape)
     elif x.dim() < y.dim():
-        x = ops.view(ops.contiguous(x), (*(1,) * (y.dim() - x.dim()), *x.shape))
+        x = ops.view(x, (*(1,) * (y.dim() - x.dim()), *x.shape))
     late, early = _neighbours(x, dim)
     return late - early
 
@@ -209,44 +237,47 @@ def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     is_tensor = isinstance(q, ops.Tensor)
     _check_quantile(self, q, interpolation, is_tensor)
     points = q if is_tensor else ops.full((), q, dtype=self.dtype)
-    ndim = self.dim()
+    ndim, shape = self.dim(), list(self.shape)
     if dim is None:
-        rows = ops.reshape(self, (*(1,) * (ndim * keepdim), -1))
+        rows, kept = ops.flatten(self), [1] * ndim if keepdim else []
     else:
         dim = wrap_dim(dim, ndim)
-        rows = ops.transpose(ops.unsqueeze(self, -1), dim, -1) if ndim else ops.reshape(self, (1,))
-        rows = ops.squeeze(rows, dim) if ndim and not keepdim else rows
+        rows = self if dim == ndim - 1 else ops.transpose(ops.unsqueeze(self, -1), dim, -1)
+        kept = shape[:dim] + [1] * keepdim + shape[dim + 1:] if ndim else []
     rows = ops.sort(rows, -1)[0]
-    last = rows.size(-1) - 1
-    nan = ops.isnan(rows.detach())
-    flat = ops.reshape(points, (-1,))
-    if ignore_nan:
-        count = ops.sum(ops.logical_not(nan), -1, True)
-        rank = ops.clamp_min(flat * (count - 1).to(self.dtype), 0)
-    else:
-        rank = ops.expand(flat * last, (*rows.shape[:-1], flat.numel()))
-        rank = ops.where(ops.any(nan, -1, True), float(last), rank)
-    found = _between(rows, rank, interpolation)
+    rows = ops.view(rows, (*kept, rows.size(-1)))
+    found = _between(rows, _ranks(rows.detach(), points, ignore_nan), interpolation)
     if points.dim():
         found = ops.transpose_(ops.unsqueeze_(found, 0), 0, -1)
     return ops.squeeze_(found, -1)
 
 
+def _ranks(rows, points, ignore_nan):
+    """Where the quantiles lie among the sorted elements of each row: numbers that need not be integers."""
+    nan = ops.isnan(rows)
+    if ignore_nan:
+        ranks = points * ops.sub_Scalar(ops.sum(ops.logical_not(nan), -1, True), 1, 1)
+        return ops.masked_fill_(ranks, ranks.detach() < 0, 0)
+    last = rows.size(-1) - 1
+    ranks, has_nan = ops.broadcast_tensors((ops.mul_Scalar(points, last), ops.any(nan, -1, True)))
+    return ops.masked_fill(ranks, has_nan, last)
+
+
 def _between(rows, rank, interpolation):
     """The elements of sorted rows at ranks that need not be integers."""
     if interpolation == "lower":
-        rank = ops.floor(rank)
+        rank = ops.floor_(rank)
     elif interpolation == "higher":
-        rank = ops.ceil(rank)
+        rank = ops.ceil_(rank)
     elif interpolation == "nearest":
-        rank = ops.round(rank)
+        rank = ops.round_(rank)
     below = rank.detach().to(int64)
     low = ops.gather(rows, -1, below)
     if interpolation not in ("linear", "midpoint"):
         return low
-    high = ops.gather(rows, -1, ops.ceil(rank.detach()).to(below.dtype))
-    weight = ops.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below.to(rank.dtype)
-    return ops.lerp(low, high, weight)
+    weight = ops.full_like(rank, 0.5) if interpolation == "midpoint" else rank - below
+    high = ops.gather(rows, -1, ops.ceil(rank.detach()).to(int64))
+    return ops.lerp_(low, high, weight)
 
 
 def _check_quantile(self, q, interpolation, is_tensor):

@@ -26,11 +26,9 @@ def round(self, decimals=0):
 
 
 def ndtr(self):
-    """The distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2, by erfc in the tail.
+    """The distribution function of the standard normal distribution: (1 + erf(x / sqrt(2))) / 2.
 
     Raises:
         RuntimeError: for complex numbers.
     """
-    scaled = self * 0.7071067811865476
-    tail = ops.erfc(ops.abs(scaled)) / 2
-    return ops.where(scaled < -1, tail, ops.where(scaled > 1, 1 - tail, (1 + ops.erf(scaled)) / 2))
+    return ops.mul_Scalar(ops.add_Scalar(ops.erf(ops.mul_Scalar(self, 0.7071067811865476)), 1, 1), 0.5)

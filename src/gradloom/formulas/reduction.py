@@ -251,18 +251,19 @@ def _renorm_parts(self, p, dim, maxnorm):
 
 
 def cdist_backward(grad, x1, x2, p, result):
-    """The gradient of the distances between rows with respect to `x1`: that of the norm of the differences.
-
-    For p = 2 and many rows, sum_j w_ij (a_i - b_j) with w = grad / result is taken as a_i sum_j w_ij - (w b)_i,
-    without making all differences.
-    """
+    """The gradient of the distances between rows with respect to `x1`: that of the norm of the differences."""
     if p == 0:
         return ops.zeros_like(x1)
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
-        weight = ops.where(result == 0, 0, grad / result)
-        return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
+        return euclidean_dist_backward(grad, x1, x2, result)
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
     return ops.sum(norm_backward(grad, difference, p, result, (-1,), False), -2)
+
+
+def euclidean_dist_backward(grad, x1, x2, result):
+    """sum_j w_ij (a_i - b_j) with w = grad / result, as a_i sum_j w_ij - (w b)_i: without making all differences."""
+    weight = ops.where(result == 0, 0, grad / result)
+    return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
 
 
 def cdist_jvp(x1, x1_t, x2, x2_t, p, result):

@@ -9,7 +9,7 @@ import numpy as np
 from ..dtype import TYPE_OF, scalar_type_name
 from ._axes import axes, cast, count
 from ._cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp  # noqa: F401
-from ._distances import cdist, dist  # noqa: F401
+from ._distances import cdist, dist, euclidean  # noqa: F401
 from ._extrema import (  # noqa: F401
     amax,
     amin,

@@ -145,8 +145,8 @@ def linear_cross_entropy(
     """
     _check_linear_cross_entropy(input, linear_weight, linear_bias)
     shape = linear_weight.shape[:-1]
-    bias = None if linear_bias is None else linear_bias.reshape(-1)
-    logits = ops.linear(input, linear_weight.reshape(-1, linear_weight.shape[-1]), bias)
+    rows = linear_weight.flatten(0, -2)
+    logits = ops.linear(input, rows, None if linear_bias is None else linear_bias.flatten())
     logits = logits.reshape(*input.shape[:-1], *shape)
     ignored = -100 if ignore_index is None else ignore_index
     return ops.cross_entropy_loss(logits, target, weight, get_enum(reduction), ignored, label_smoothing)

@@ -149,6 +149,11 @@ def row_distances(*rest):
     return samples
 
 
+def euclidean_distances():
+    yield (tensor(3, 2), tensor(4, 2, seed=1, low=2, high=3)), {}
+    yield (tensor(2, 3, 2), tensor(2, 4, 2, seed=1, low=2, high=3)), {}
+
+
 def renormed():
     for p in (1, 1.5, 2, 3):
         yield (tensor(3, 2), p, 0, 1.2), {}
@@ -295,7 +300,8 @@ SAMPLES = {
     "std_mean.dim": dim_with_unbiased, "var.correction": corrected, "std.correction": corrected,
     "var_mean.correction": corrected, "std_mean.correction": corrected,
     "norm.Scalar": norms(), "norm.ScalarOpt_dtype": norms(dtype=gradloom.float64), "linalg_vector_norm": vector_norms,
-    "dist": distances, "cdist": row_distances(), "_cdist_forward": row_distances(None), "renorm": renormed,
+    "dist": distances, "cdist": row_distances(), "_cdist_forward": row_distances(None),
+    "_euclidean_dist": euclidean_distances, "renorm": renormed,
     "trace": traced, "diff": differences,
     "trapezoid.x": integrals_over_points, "trapz.x": integrals_over_points,
     "cumulative_trapezoid.x": integrals_over_points, "trapezoid.dx": integrals, "trapz.dx": integrals,
