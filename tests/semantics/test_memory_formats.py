@@ -195,3 +195,18 @@ def test_quantiles_are_no_views(torch, q):
     q = torch.tensor(q) if isinstance(q, list) else q
     for dim, keepdim in ((None, False), (None, True), (0, False), (1, True)):
         assert not torch.quantile(torch.ones(3, 4), q, dim, keepdim)._is_view()
+
+
+def test_a_module_is_converted_to_a_memory_format_where_it_has_four_dimensions(torch):
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(),
+                                 torch.nn.Linear(4, 2))
+    weight = module[0].weight
+    assert module.to(memory_format=torch.channels_last) is module
+    assert module[0].weight is weight and is_last(torch, weight)
+    assert module[3].weight.stride() == (4, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    module[0](torch.ones(1, 3, 3, 3)).sum().backward()
+    optimizer.step()
+    assert is_last(torch, weight.grad) and is_last(torch, optimizer.state[weight]["momentum_buffer"])
+    assert is_last(torch, module.to(torch.float64)[0].weight)
+    assert module.to(memory_format=torch.contiguous_format)[0].weight.is_contiguous()

@@ -150,12 +150,14 @@ class Traversal:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Convert parameters and buffers: to(dtype), to(device), to(device, dtype) or to(other_tensor).
+        """Convert parameters and buffers: to(dtype), to(device), to(device, dtype), to(other_tensor) or
+        to(memory_format=...).
 
-        A dtype applies to the floating point and complex ones only. Returns the module. Raises TypeError for
-        a dtype that is neither.
+        A dtype applies to the floating point and complex ones only, a memory format to those with four or
+        five dimensions. Returns the module. Raises TypeError for a dtype that is neither.
         """
         device, dtype, non_blocking = _parse_to(args, kwargs)
+        memory_format = kwargs.get("memory_format")
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
@@ -172,6 +174,8 @@ class Traversal:
 
         def convert(tensor):
             wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None
+            if memory_format is not None and tensor.dim() in (4, 5):
+                return tensor.to(device=device, dtype=wanted, non_blocking=non_blocking, memory_format=memory_format)
             if device is None:
                 return tensor if wanted is None else tensor.to(wanted, non_blocking)
             return tensor.to(device, wanted if wanted is not None else tensor.dtype, non_blocking)
