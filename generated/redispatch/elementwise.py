@@ -1002,7 +1002,7 @@ def floor_divide(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide", (input, other,))
+        refuse_tangents("aten::floor_divide", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1019,7 +1019,7 @@ def floor_divide_(call, self, other):
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Tensor", (self, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide_.Tensor", (self, other,))
+        refuse_tangents("aten::floor_divide_", (self, other,))
     return self
 
 
@@ -1031,7 +1031,7 @@ def floor_divide_Scalar(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide.Scalar", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide.Scalar", (input,))
+        refuse_tangents("aten::floor_divide", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1047,7 +1047,7 @@ def floor_divide__Scalar(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Scalar", (input,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide_.Scalar", (input,))
+        refuse_tangents("aten::floor_divide_", (input,))
     return input
 
 
@@ -1219,7 +1219,7 @@ def remainder_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("remainder.Scalar_Tensor", (other,))
+        refuse_tangents("aten::remainder", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5062,7 +5062,7 @@ def bitwise_not(call, input):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_not", (input,))
+        refuse_tangents("aten::bitwise_not", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5078,7 +5078,7 @@ def bitwise_not_(call, input):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_not_", (input,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_not_", (input,))
+        refuse_tangents("aten::bitwise_not_", (input,))
     return input
 
 
@@ -5509,7 +5509,7 @@ def bitwise_and_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_and", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5526,7 +5526,7 @@ def bitwise_and_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_and_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_and_", (input, other,))
     return input
 
 
@@ -5538,7 +5538,7 @@ def bitwise_and_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_and", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5553,7 +5553,7 @@ def bitwise_or_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_or", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5570,7 +5570,7 @@ def bitwise_or_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_or_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_or_", (input, other,))
     return input
 
 
@@ -5582,7 +5582,7 @@ def bitwise_or_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_or", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5597,7 +5597,7 @@ def bitwise_xor_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_xor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5614,7 +5614,7 @@ def bitwise_xor_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_xor_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_xor_", (input, other,))
     return input
 
 
@@ -5626,7 +5626,7 @@ def bitwise_xor_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_xor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5641,7 +5641,7 @@ def bitwise_left_shift_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_left_shift", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5658,7 +5658,7 @@ def bitwise_left_shift_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_left_shift_", (input, other,))
     return input
 
 
@@ -5670,7 +5670,7 @@ def bitwise_left_shift_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_left_shift", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5685,7 +5685,7 @@ def bitwise_right_shift_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_right_shift", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -5702,7 +5702,7 @@ def bitwise_right_shift_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_right_shift_", (input, other,))
     return input
 
 
@@ -5714,7 +5714,7 @@ def bitwise_right_shift_Scalar_Tensor(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_right_shift", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -6355,7 +6355,7 @@ def heaviside(call, input, values):
     if not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("heaviside", (input, values,))
+        refuse_tangents("aten::heaviside", (input, values,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -6372,7 +6372,7 @@ def heaviside_(call, input, values):
     if not flags & GRAD_OFF:
         not_implemented_write("heaviside_", (input, values,))
     if flags & FORWARD_AD:
-        refuse_tangents("heaviside_", (input, values,))
+        refuse_tangents("aten::heaviside_", (input, values,))
     return input
 
 
@@ -6385,7 +6385,7 @@ def gcd(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("gcd", (input, other,))
+        refuse_tangents("aten::gcd", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -6402,7 +6402,7 @@ def gcd_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("gcd_", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("gcd_", (input, other,))
+        refuse_tangents("aten::gcd_", (input, other,))
     return input
 
 
@@ -6415,7 +6415,7 @@ def lcm(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("lcm", (input, other,))
+        refuse_tangents("aten::lcm", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -6432,7 +6432,7 @@ def lcm_(call, input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("lcm_", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("lcm_", (input, other,))
+        refuse_tangents("aten::lcm_", (input, other,))
     return input
 
 
@@ -7881,7 +7881,7 @@ def logit_backward(call, grad_output, self, eps):
     if not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("logit_backward", (grad_output, self,))
+        refuse_tangents("aten::logit_backward", (grad_output, self,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -1517,7 +1517,7 @@ def scatter_reduce_overload(call, input, dim, index, src, reduce):
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.reduce", (input, index, src,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("scatter.reduce", (input, index, src,))
+        refuse_tangents("aten::scatter", (input, index, src,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1535,7 +1535,7 @@ def scatter__reduce(call, self, dim, index, src, reduce):
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
     if flags & FORWARD_AD:
-        refuse_tangents("scatter_.reduce", (self, index, src,))
+        refuse_tangents("aten::scatter_", (self, index, src,))
     return self
 
 
@@ -1548,7 +1548,7 @@ def scatter_value_reduce(call, input, dim, index, value, reduce):
     if not flags & GRAD_OFF:
         not_implemented_history("scatter.value_reduce", (input, index,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("scatter.value_reduce", (input, index,))
+        refuse_tangents("aten::scatter", (input, index,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1565,7 +1565,7 @@ def scatter__value_reduce(call, self, dim, index, value, reduce):
     if not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
     if flags & FORWARD_AD:
-        refuse_tangents("scatter_.value_reduce", (self, index,))
+        refuse_tangents("aten::scatter_", (self, index,))
     return self
 
 

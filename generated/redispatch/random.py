@@ -95,10 +95,6 @@ def rand_like(call, input, dtype, layout, device, pin_memory, memory_format, req
     self_ = input._array
     result = call(input, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("rand_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("rand_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -111,10 +107,6 @@ def rand_like_generator(call, input, generator, dtype, layout, device, pin_memor
     self_ = input._array
     result = call(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("rand_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("rand_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -127,10 +119,6 @@ def randn_like(call, input, dtype, layout, device, pin_memory, memory_format, re
     self_ = input._array
     result = call(input, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randn_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randn_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -143,10 +131,6 @@ def randn_like_generator(call, input, generator, dtype, layout, device, pin_memo
     self_ = input._array
     result = call(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randn_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randn_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -203,10 +187,6 @@ def randint_like(call, input, high, dtype, layout, device, pin_memory, memory_fo
     self_ = input._array
     result = call(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -219,10 +199,6 @@ def randint_like_generator(call, input, high, generator, dtype, layout, device, 
     self_ = input._array
     result = call(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -236,10 +212,6 @@ def randint_like_Tensor(call, input, high, dtype, layout, device, pin_memory, me
     high_ = high._array
     result = call(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.Tensor", (input, high,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.Tensor", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -253,10 +225,6 @@ def randint_like_Tensor_generator(call, input, high, generator, dtype, layout, d
     high_ = high._array
     result = call(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.Tensor_generator", (input, high,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.Tensor_generator", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -269,10 +237,6 @@ def randint_like_low_dtype(call, input, low, high, dtype, layout, device, pin_me
     self_ = input._array
     result = call(input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.low_dtype", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.low_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -285,10 +249,6 @@ def randint_like_low_generator_dtype(call, input, low, high, generator, dtype, l
     self_ = input._array
     result = call(input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.low_generator_dtype", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.low_generator_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:

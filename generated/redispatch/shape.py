@@ -105,7 +105,7 @@ def detach_copy(call, input):
     if not flags & GRAD_OFF:
         not_implemented_history("detach_copy", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("detach_copy", (input,))
+        refuse_tangents("aten::detach_copy", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2394,7 +2394,7 @@ def repeat_interleave_Tensor(call, repeats, output_size):
     if not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("repeat_interleave.Tensor", (repeats,))
+        refuse_tangents("aten::repeat_interleave", (repeats,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -764,7 +764,7 @@ def special_zeta_other_scalar(call, input, other):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        refuse_tangents("special_zeta.other_scalar", (input,))
+        refuse_tangents("special_zeta", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -775,10 +775,6 @@ def special_bessel_j0(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_j0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_j0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -789,10 +785,6 @@ def special_bessel_j1(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_j1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_j1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -803,10 +795,6 @@ def special_bessel_y0(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_y0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_y0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -817,10 +805,6 @@ def special_bessel_y1(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_y1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_y1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -831,10 +815,6 @@ def special_modified_bessel_k0(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_k0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_k0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -845,10 +825,6 @@ def special_modified_bessel_k1(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_k1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_k1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -859,10 +835,6 @@ def special_scaled_modified_bessel_k0(call, x):
     x_ = x._array
     result = call(x)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_scaled_modified_bessel_k0", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_scaled_modified_bessel_k0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -873,10 +845,6 @@ def special_scaled_modified_bessel_k1(call, x):
     x_ = x._array
     result = call(x)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_scaled_modified_bessel_k1", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_scaled_modified_bessel_k1", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -887,10 +855,6 @@ def special_airy_ai(call, x):
     x_ = x._array
     result = call(x)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_airy_ai", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_airy_ai", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -901,10 +865,6 @@ def special_spherical_bessel_j0(call, x):
     x_ = x._array
     result = call(x)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_spherical_bessel_j0", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_spherical_bessel_j0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -915,10 +875,6 @@ def special_modified_bessel_i0(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_i0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_i0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -929,10 +885,6 @@ def special_modified_bessel_i1(call, input):
     self_ = input._array
     result = call(input)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_i1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_i1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -944,10 +896,6 @@ def special_chebyshev_polynomial_t(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_t", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -958,10 +906,6 @@ def special_chebyshev_polynomial_t_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_t.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -973,10 +917,6 @@ def special_chebyshev_polynomial_u(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_u", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -987,10 +927,6 @@ def special_chebyshev_polynomial_u_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_u.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1002,10 +938,6 @@ def special_chebyshev_polynomial_v(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_v", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1016,10 +948,6 @@ def special_chebyshev_polynomial_v_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_v.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1031,10 +959,6 @@ def special_chebyshev_polynomial_w(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_w", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1045,10 +969,6 @@ def special_chebyshev_polynomial_w_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_w.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1060,10 +980,6 @@ def special_shifted_chebyshev_polynomial_t(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_t", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1074,10 +990,6 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_t.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1089,10 +1001,6 @@ def special_shifted_chebyshev_polynomial_u(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_u", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1103,10 +1011,6 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_u.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1118,10 +1022,6 @@ def special_shifted_chebyshev_polynomial_v(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_v", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1132,10 +1032,6 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_v.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1147,10 +1043,6 @@ def special_shifted_chebyshev_polynomial_w(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_w", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1161,10 +1053,6 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_w.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1176,10 +1064,6 @@ def special_hermite_polynomial_h(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_h", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_h", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1190,10 +1074,6 @@ def special_hermite_polynomial_h_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_h.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_h.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1205,10 +1085,6 @@ def special_hermite_polynomial_he(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_he", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_he", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1219,10 +1095,6 @@ def special_hermite_polynomial_he_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_he.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_he.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1234,10 +1106,6 @@ def special_laguerre_polynomial_l(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_laguerre_polynomial_l", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_laguerre_polynomial_l", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1248,10 +1116,6 @@ def special_laguerre_polynomial_l_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_laguerre_polynomial_l.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_laguerre_polynomial_l.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1263,10 +1127,6 @@ def special_legendre_polynomial_p(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_legendre_polynomial_p", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_legendre_polynomial_p", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1277,10 +1137,6 @@ def special_legendre_polynomial_p_x_scalar(call, x, n):
     n_ = n._array
     result = call(x, n)
     result_ = result._array
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_legendre_polynomial_p.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_legendre_polynomial_p.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -1588,7 +1588,7 @@ def floor_divide(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide", (input, other,))
+        refuse_tangents("aten::floor_divide", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1630,7 +1630,7 @@ def floor_divide_(self, other):
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Tensor", (self, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide_.Tensor", (self, other,))
+        refuse_tangents("aten::floor_divide_", (self, other,))
     return self
 
 
@@ -1669,7 +1669,7 @@ def floor_divide_Scalar(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("floor_divide.Scalar", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide.Scalar", (input,))
+        refuse_tangents("aten::floor_divide", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1701,7 +1701,7 @@ def floor_divide__Scalar(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Scalar", (input,))
     if flags & FORWARD_AD:
-        refuse_tangents("floor_divide_.Scalar", (input,))
+        refuse_tangents("aten::floor_divide_", (input,))
     return input
 
 
@@ -1975,7 +1975,7 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("remainder.Scalar_Tensor", (other,))
+        refuse_tangents("aten::remainder", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8880,7 +8880,7 @@ def bitwise_not(input, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_not", (input,))
+        refuse_tangents("aten::bitwise_not", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -8923,7 +8923,7 @@ def bitwise_not_(input):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_not_", (input,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_not_", (input,))
+        refuse_tangents("aten::bitwise_not_", (input,))
     return input
 
 
@@ -10100,7 +10100,7 @@ def bitwise_and_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_and", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10142,7 +10142,7 @@ def bitwise_and_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_and_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_and_", (input, other,))
     return input
 
 
@@ -10183,7 +10183,7 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_and.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_and", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10220,7 +10220,7 @@ def bitwise_or_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_or", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10262,7 +10262,7 @@ def bitwise_or_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_or_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_or_", (input, other,))
     return input
 
 
@@ -10303,7 +10303,7 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_or.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_or", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10340,7 +10340,7 @@ def bitwise_xor_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_xor", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10382,7 +10382,7 @@ def bitwise_xor_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_xor_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_xor_", (input, other,))
     return input
 
 
@@ -10423,7 +10423,7 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_xor.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_xor", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10458,7 +10458,7 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_left_shift", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10494,7 +10494,7 @@ def bitwise_left_shift_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_left_shift_", (input, other,))
     return input
 
 
@@ -10533,7 +10533,7 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_left_shift.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_left_shift", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10568,7 +10568,7 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_right_shift", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -10604,7 +10604,7 @@ def bitwise_right_shift_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift_.Tensor", (input, other,))
+        refuse_tangents("aten::bitwise_right_shift_", (input, other,))
     return input
 
 
@@ -10643,7 +10643,7 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("bitwise_right_shift.Scalar_Tensor", (other,))
+        refuse_tangents("aten::bitwise_right_shift", (other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -11744,7 +11744,7 @@ def heaviside(input, values, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("heaviside", (input, values,))
+        refuse_tangents("aten::heaviside", (input, values,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -11781,7 +11781,7 @@ def heaviside_(input, values):
     if not flags & GRAD_OFF:
         not_implemented_write("heaviside_", (input, values,))
     if flags & FORWARD_AD:
-        refuse_tangents("heaviside_", (input, values,))
+        refuse_tangents("aten::heaviside_", (input, values,))
     return input
 
 
@@ -11822,7 +11822,7 @@ def gcd(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("gcd", (input, other,))
+        refuse_tangents("aten::gcd", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -11862,7 +11862,7 @@ def gcd_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("gcd_", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("gcd_", (input, other,))
+        refuse_tangents("aten::gcd_", (input, other,))
     return input
 
 
@@ -11903,7 +11903,7 @@ def lcm(input, other, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("lcm", (input, other,))
+        refuse_tangents("aten::lcm", (input, other,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -11943,7 +11943,7 @@ def lcm_(input, other):
     if not flags & GRAD_OFF:
         not_implemented_write("lcm_", (input, other,))
     if flags & FORWARD_AD:
-        refuse_tangents("lcm_", (input, other,))
+        refuse_tangents("aten::lcm_", (input, other,))
     return input
 
 
@@ -14204,7 +14204,7 @@ def logit_backward(grad_output, self, eps=None):
     if not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("logit_backward", (grad_output, self,))
+        refuse_tangents("aten::logit_backward", (grad_output, self,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

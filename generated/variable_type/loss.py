@@ -1935,7 +1935,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
             fn.saved_result0 = SavedVariable(result0, 0)
             fn.saved_result1 = SavedVariable(result1, None)
     if flags & FORWARD_AD:
-        refuse_tangents("_ctc_loss.Tensor", (log_probs, targets, input_lengths, target_lengths,))
+        refuse_tangents("_ctc_loss", (log_probs, targets, input_lengths, target_lengths,))
     if flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
@@ -1963,7 +1963,7 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,))
+        refuse_tangents("aten::_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1991,7 +1991,7 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
     if not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,))
+        refuse_tangents("aten::_ctc_loss_backward", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

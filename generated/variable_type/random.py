@@ -163,7 +163,7 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
 def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -183,10 +183,6 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("rand_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("rand_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -197,7 +193,7 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
 def rand_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -217,10 +213,6 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("rand_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("rand_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -231,7 +223,7 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
 def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -251,10 +243,6 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randn_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randn_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -265,7 +253,7 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
 def randn_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -285,10 +273,6 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randn_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randn_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -399,7 +383,7 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
 def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like(Tensor self, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -419,10 +403,6 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -433,7 +413,7 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
 def randint_like_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like.generator(Tensor self, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -453,10 +433,6 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.generator", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.generator", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -467,7 +443,7 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
 def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_, high_ = input._operand, high._operand
@@ -487,10 +463,6 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.Tensor", (input, high,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.Tensor", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -501,7 +473,7 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
 def randint_like_Tensor_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_, high_ = input._operand, high._operand
@@ -521,10 +493,6 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.Tensor_generator", (input, high,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.Tensor_generator", (input, high,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -535,7 +503,7 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
 def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like.low_dtype(Tensor self, int low, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -555,10 +523,6 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.low_dtype", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.low_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:
@@ -569,7 +533,7 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
 def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
     """randint_like.low_generator_dtype(Tensor self, int low, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -589,10 +553,6 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("randint_like.low_generator_dtype", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("randint_like.low_generator_dtype", (input,))
     if requires_grad:
         require_gradient(result)
     if flags & INFERENCE:

@@ -184,7 +184,7 @@ def detach_copy(input, *, out=None):
     if not flags & GRAD_OFF:
         not_implemented_history("detach_copy", (input,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("detach_copy", (input,))
+        refuse_tangents("aten::detach_copy", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -4843,7 +4843,7 @@ def repeat_interleave_Tensor(repeats, output_size):
     if not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
     if flags & FORWARD_AD:
-        refuse_tangents("repeat_interleave.Tensor", (repeats,))
+        refuse_tangents("aten::repeat_interleave", (repeats,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

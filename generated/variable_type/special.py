@@ -1357,7 +1357,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
     if flags & FORWARD_AD:
-        refuse_tangents("special_zeta.other_scalar", (input,))
+        refuse_tangents("special_zeta", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1366,7 +1366,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
 def special_bessel_j0(input, *, out=None):
     """special_bessel_j0(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1391,10 +1391,6 @@ def special_bessel_j0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_j0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_j0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1409,7 +1405,7 @@ _SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", ((
 def special_bessel_j1(input, *, out=None):
     """special_bessel_j1(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1434,10 +1430,6 @@ def special_bessel_j1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_j1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_j1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1452,7 +1444,7 @@ _SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", ((
 def special_bessel_y0(input, *, out=None):
     """special_bessel_y0(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1477,10 +1469,6 @@ def special_bessel_y0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_y0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_y0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1495,7 +1483,7 @@ _SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", ((
 def special_bessel_y1(input, *, out=None):
     """special_bessel_y1(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1520,10 +1508,6 @@ def special_bessel_y1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_bessel_y1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_bessel_y1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1538,7 +1522,7 @@ _SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", ((
 def special_modified_bessel_k0(input, *, out=None):
     """special_modified_bessel_k0(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1563,10 +1547,6 @@ def special_modified_bessel_k0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_k0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_k0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1581,7 +1561,7 @@ _SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((
 def special_modified_bessel_k1(input, *, out=None):
     """special_modified_bessel_k1(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1606,10 +1586,6 @@ def special_modified_bessel_k1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_k1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_k1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1624,7 +1600,7 @@ _SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", ((
 def special_scaled_modified_bessel_k0(x, *, out=None):
     """special_scaled_modified_bessel_k0(Tensor x) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_ = x._operand
@@ -1649,10 +1625,6 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_scaled_modified_bessel_k0", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_scaled_modified_bessel_k0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1667,7 +1639,7 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_be
 def special_scaled_modified_bessel_k1(x, *, out=None):
     """special_scaled_modified_bessel_k1(Tensor x) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_ = x._operand
@@ -1692,10 +1664,6 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_scaled_modified_bessel_k1", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_scaled_modified_bessel_k1", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1710,7 +1678,7 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_be
 def special_airy_ai(x, *, out=None):
     """special_airy_ai(Tensor x) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_ = x._operand
@@ -1735,10 +1703,6 @@ def special_airy_ai(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_airy_ai", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_airy_ai", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1753,7 +1717,7 @@ _SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", ((
 def special_spherical_bessel_j0(x, *, out=None):
     """special_spherical_bessel_j0(Tensor x) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_ = x._operand
@@ -1778,10 +1742,6 @@ def special_spherical_bessel_j0(x, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_spherical_bessel_j0", (x,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_spherical_bessel_j0", (x,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1796,7 +1756,7 @@ _SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
 def special_modified_bessel_i0(input, *, out=None):
     """special_modified_bessel_i0(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1821,10 +1781,6 @@ def special_modified_bessel_i0(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_i0", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_i0", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1839,7 +1795,7 @@ _SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((
 def special_modified_bessel_i1(input, *, out=None):
     """special_modified_bessel_i1(Tensor self) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         self_ = input._operand
@@ -1864,10 +1820,6 @@ def special_modified_bessel_i1(input, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_modified_bessel_i1", (input,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_modified_bessel_i1", (input,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1882,7 +1834,7 @@ _SPECIAL_MODIFIED_BESSEL_I1 = GuardedOverload("special_modified_bessel_i1", ((
 def special_chebyshev_polynomial_t(x, n, *, out=None):
     """special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -1905,10 +1857,6 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_t", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1919,7 +1867,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
     z = chebyshev_polynomial_t(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -1942,10 +1890,6 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_t.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1954,7 +1898,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 def special_chebyshev_polynomial_u(x, n, *, out=None):
     """special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -1977,10 +1921,6 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_u", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1991,7 +1931,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
     z = chebyshev_polynomial_u(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2014,10 +1954,6 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_u.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2026,7 +1962,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 def special_chebyshev_polynomial_v(x, n, *, out=None):
     """special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2049,10 +1985,6 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_v", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2063,7 +1995,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
     z = chebyshev_polynomial_v(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2086,10 +2018,6 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_v.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2098,7 +2026,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 def special_chebyshev_polynomial_w(x, n, *, out=None):
     """special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2121,10 +2049,6 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_w", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2135,7 +2059,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
     z = chebyshev_polynomial_w(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2158,10 +2082,6 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_chebyshev_polynomial_w.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2170,7 +2090,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
     """special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2193,10 +2113,6 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_t", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_t", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2207,7 +2123,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 
     z = shifted_chebyshev_polynomial_t(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2230,10 +2146,6 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_t.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_t.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2242,7 +2154,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
 def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
     """special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2265,10 +2177,6 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_u", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_u", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2279,7 +2187,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 
     z = shifted_chebyshev_polynomial_u(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2302,10 +2210,6 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_u.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_u.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2314,7 +2218,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
 def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
     """special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2337,10 +2241,6 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_v", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_v", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2351,7 +2251,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 
     z = shifted_chebyshev_polynomial_v(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2374,10 +2274,6 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_v.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_v.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2386,7 +2282,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
 def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
     """special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2409,10 +2305,6 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_w", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_w", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2423,7 +2315,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 
     z = shifted_chebyshev_polynomial_w(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2446,10 +2338,6 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_shifted_chebyshev_polynomial_w.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_shifted_chebyshev_polynomial_w.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2458,7 +2346,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
 def special_hermite_polynomial_h(x, n, *, out=None):
     """special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2481,10 +2369,6 @@ def special_hermite_polynomial_h(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_h", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_h", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2495,7 +2379,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
 
     z = hermite_polynomial_h(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2518,10 +2402,6 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_h.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_h.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2530,7 +2410,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
 def special_hermite_polynomial_he(x, n, *, out=None):
     """special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2553,10 +2433,6 @@ def special_hermite_polynomial_he(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_he", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_he", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2567,7 +2443,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
 
     z = hermite_polynomial_he(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2590,10 +2466,6 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_hermite_polynomial_he.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_hermite_polynomial_he.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2602,7 +2474,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
 def special_laguerre_polynomial_l(x, n, *, out=None):
     """special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2625,10 +2497,6 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_laguerre_polynomial_l", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_laguerre_polynomial_l", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2639,7 +2507,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
 
     z = laguerre_polynomial_l(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2662,10 +2530,6 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_laguerre_polynomial_l.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_laguerre_polynomial_l.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2674,7 +2538,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
 def special_legendre_polynomial_p(x, n, *, out=None):
     """special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         x_, n_ = x._operand, n._operand
@@ -2697,10 +2561,6 @@ def special_legendre_polynomial_p(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_legendre_polynomial_p", (x, n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_legendre_polynomial_p", (x, n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -2711,7 +2571,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
 
     z = legendre_polynomial_p(like(x, n), n)
 
-    Its derivative is not implemented.
+    Its result never requires a gradient.
     """
     try:
         n_ = n._operand
@@ -2734,10 +2594,6 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
-    if not flags & GRAD_OFF:
-        not_implemented_history("special_legendre_polynomial_p.x_scalar", (n,), (result,))
-    if flags & FORWARD_AD:
-        refuse_tangents("special_legendre_polynomial_p.x_scalar", (n,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -168,7 +168,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
         from .autograd.forward_ad import tangent_of
         tangent = tangent_of(tensor)
     if tangent is not None and state.forward_grad:
-        parts.append(f"tangent={tangent!r}")
+        parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")
     text = _joined(opening, parts)
     if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):
         text = f"Parameter({text})"

@@ -36,8 +36,8 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     flags = state.flags
     inputs = list(_tensors(args))
     if flags & FORWARD_AD:
-        _check_no_tangents(f"{name}(out=...)", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ "
-                                                                 "the result where it has to go.")
+        _check_no_tangents(f"{name}_out", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ the "
+                                                            "result where it has to go.")
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
         for target in outs:

@@ -28,6 +28,12 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
     __slots__ = ()
     _fields = ("primal", "tangent")
 
+    def __new__(cls, primal: Tensor, tangent: Tensor | None) -> UnpackedDualTensor:
+        return tuple.__new__(cls, (primal, tangent))
+
+    def __getnewargs__(self) -> tuple[Tensor, Tensor | None]:
+        return self[0], self[1]
+
     @property
     def primal(self) -> Tensor:
         """The value, a view of the dual tensor without its tangent."""
@@ -93,7 +99,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
     Args:
         tensor: floating or complex.
-        tangent: same shape and dtype.
+        tangent: of the same shape; of another dtype, too, which the tangents of results then have as it follows.
 
     Raises:
         RuntimeError: outside of a level.
@@ -108,7 +114,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
                            f"level {_level[0]} is not supported.")
     dual = _primal_view(tensor)
-    set_tangent(dual, tangent, keep_dtype=True)
+    set_tangent(dual, tangent)
     return dual
 
 
@@ -138,14 +144,14 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if not isinstance(tensor, _operators.Tensor):
         raise TypeError(f"unpack_dual(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
     if _level[0] < 0 or not state.forward_grad:
-        return UnpackedDualTensor((tensor, None))
+        return UnpackedDualTensor(tensor, None)
     _check_level(level)
     tangent = tangent_of(tensor)
     if tangent is None:
-        return UnpackedDualTensor((tensor, None))
+        return UnpackedDualTensor(tensor, None)
     primal = _primal_view(tensor)
     name_identity(primal)
-    return UnpackedDualTensor((primal, tangent))
+    return UnpackedDualTensor(primal, tangent)
 
 
 class Identity(Node):
@@ -186,6 +192,12 @@ def _primal_view(tensor):
     if memory._view is not None:
         memory._view.__class__ = PrimalView
     return view
+
+
+def __getattr__(name: str) -> int:
+    if name == "_current_level":  # PyTorch's name for the level that is open; -1 for none
+        return _level[0]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _set_fwd_grad_enabled:
@@ -238,8 +250,8 @@ def tangent_to_write(tensor):
         state.flags = flags
 
 
-def set_tangent(tensor, tangent, keep_dtype: bool = False) -> None:
-    """Give a result its tangent; a written tensor's old tangent is written in place, so that its views see it."""
+def set_tangent(tensor, tangent) -> None:
+    """Give a result its tangent, of the dtype that it has."""
     if tangent is None or tensor._array.dtype.kind in "iub":
         return
     if tangent._is_zerotensor():
@@ -247,15 +259,19 @@ def set_tangent(tensor, tangent, keep_dtype: bool = False) -> None:
         tangent = dense(tangent)
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
-    if tangent._array.dtype != tensor._array.dtype and not keep_dtype:
-        tangent = tangent.to(tensor.dtype)
-    if tangent._array.strides != tensor._array.strides:
+    if _steps(tangent._array) != _steps(tensor._array):
         tangent = _laid_out_like(tangent, tensor._array.strides)
     hold_tangent(tensor, tangent)
     edge = tensor._edge
     if edge is not None and edge[0] is not None:
         for saved in saved_outputs(*edge):  # saved before it had a tangent
             hold_tangent(saved, tangent)
+
+
+def _steps(array):
+    """Strides in elements, since a tangent may have another dtype than its primal."""
+    size = array.itemsize
+    return [s // size for s in array.strides]
 
 
 def _laid_out_like(tangent, strides):
@@ -329,7 +345,7 @@ def _tangent_through_base(tensor, written=None):
         hold_tangent(base, whole)
     if written is not None and hasattr(written, "_physical"):
         return _with_batches(tensor, whole, written)
-    if whole._array.strides != base._array.strides:
+    if _steps(whole._array) != _steps(base._array):
         return None
     if tensor._view.replay is not None:
         part = tensor._view.replay(whole)
