@@ -21,7 +21,7 @@ import numpy as np
 from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from . import hooks as hook_calls
-from .node import NO_EDGE, GraphRoot, Node
+from .node import AS_THEY_COME, NO_EDGE, GraphRoot, Node
 from .validate import validate_gradient
 
 _task_id = count().__next__
@@ -249,7 +249,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
             if not ready:
                 return
             _, node, grads = heappop(ready)
-        elif ready:
+        elif ready and next_node.sequence_nr is not AS_THEY_COME:
             _, node, grads = heappushpop(ready, (-next_node.sequence_nr, next_node, next_grads))
         else:
             node, grads = next_node, next_grads

@@ -40,10 +40,18 @@ NO_EDGE = (None, 0)
 REGISTERING = RLock()  # of hooks; held while nothing else is waited for
 write_watcher = None  # anomaly mode's: called with the version counter after each write in place
 next_sequence_nr = count().__next__
-# AccumulateGrad runs before everything else, as early as its gradients are complete, so that memory is given back.
-# Of several that are complete at once the one made first runs first, which is nearly always the order of the inputs.
-FIRST_OF_ALL = 1 << 62
-_accumulate_nr = count(FIRST_OF_ALL, -1).__next__
+
+
+class _AsTheyCome:
+    """The sequence number of leaves. The engine negates the number of a node whose gradients are complete: then it is
+    less than those of other nodes, so that memory is given back early, and greater than those of leaves before it.
+    """
+
+    __slots__ = ()
+    __neg__ = count(-(1 << 62)).__next__
+
+
+AS_THEY_COME = _AsTheyCome()
 
 
 class NodeHooks:
@@ -282,7 +290,7 @@ class AccumulateGrad(Node):
         self.lock = RLock()  # several threads may run backward passes that end here
         self.variable = variable
         self.next_edges = ()
-        self.sequence_nr = _accumulate_nr()
+        self.sequence_nr = AS_THEY_COME  # type: ignore[assignment]
         of_its_own = variable._grad_dtype
         self.input_metadata = (array.shape, array.dtype if of_its_own is None else of_its_own[0])
         self.hooks = None
@@ -290,8 +298,7 @@ class AccumulateGrad(Node):
             self.ensure_hooks().tensor_pre[0] = variable._backward_hooks
 
     def _sequence_nr(self) -> int:
-        number = self.sequence_nr
-        return number if number < FIRST_OF_ALL >> 1 else (1 << 64) - 1
+        return (1 << 64) - 1 if self.sequence_nr is AS_THEY_COME else self.sequence_nr  # type: ignore[comparison-overlap]
 
     def apply(self, grads: Any, edges: Any) -> Any:
         variable = self.variable

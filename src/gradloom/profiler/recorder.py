@@ -239,7 +239,8 @@ def evaluate(node: Any, grads: list, edges: Any, run: Callable[..., tuple], appl
     """
     recorder = cast("Recorder", state.profiler)
     name = node.name()
-    number = node.sequence_nr if node.sequence_nr < _NOT_NUMBERED else -1
+    number = node._sequence_nr()
+    number = number if number < _NOT_NUMBERED else -1
 
     def apply_recorded(node, grads, edges):
         record = recorder.begin(name, BACKWARD_FUNCTION, number)
