@@ -63,18 +63,16 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 
 
 def _in_place_copy(self):
-    """A copy of the memory up to the last element, in which the result is where `self` is: at its offset, with its
-    strides. Where elements share memory, a dense copy."""
+    """A copy of the whole memory, in which the result is where `self` is: at its offset, with its strides. Where
+    elements share memory, a dense copy."""
     if self.base is None or not self.size or type(self) is not np.ndarray:
         return self.copy("K")
     if any(n > 1 and not s for n, s in zip(self.shape, self.strides, strict=True)):
         return clone(self)
     from ..memory import flat, offset_in_elements, owner, strided_view
 
-    item, offset = self.itemsize, offset_in_elements(self)
-    end = offset + 1 + sum([(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]) // item
-    memory = flat(owner(self)).view(self.dtype)[:end].copy()
-    return strided_view(memory, self.shape, [s // item for s in self.strides], offset)
+    memory = flat(owner(self)).view(self.dtype).copy()
+    return strided_view(memory, self.shape, [s // self.itemsize for s in self.strides], offset_in_elements(self))
 
 
 def _replaced(out, part, src):
