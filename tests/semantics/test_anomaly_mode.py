@@ -306,3 +306,10 @@ def test_gradients_are_the_same_in_the_mode(torch, anomaly):
     expected = gradient()
     with anomaly():
         assert gradient() == expected
+
+
+def test_a_block_knows_what_was_before(torch):
+    with torch.autograd.set_detect_anomaly(True, check_nan=False) as nothing:
+        inner = torch.autograd.set_detect_anomaly(False)
+        assert nothing is None and (inner.prev, inner.prev_check_nan) == (True, False)
+    assert torch.autograd.set_detect_anomaly(False).prev is False

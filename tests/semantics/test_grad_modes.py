@@ -460,3 +460,21 @@ def test_a_module_computes_the_same_in_every_mode(torch):
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             assert net(inputs).tolist() == expected
+
+
+def test_a_mode_knows_what_was_before(torch):
+    outer, inner = torch.no_grad(), torch.enable_grad()
+    assert outer.prev is False
+    with outer:
+        assert outer.prev is True
+        with inner:
+            assert inner.prev is False
+        with torch.set_grad_enabled(True) as nothing:
+            assert nothing is None
+        assert torch.set_grad_enabled(False).prev is False
+
+
+def test_all_names_of_the_module_are_there(torch):
+    names = {}
+    exec(f"from {torch.__name__}.autograd.grad_mode import *", names)
+    assert names["no_grad"] is torch.no_grad and names["enforce_grad_layout_policy"](True) is not None

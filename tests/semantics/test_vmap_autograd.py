@@ -264,3 +264,43 @@ def test_hooks_on_a_mapped_tensor_see_a_gradient_of_each_example(gradloom):
 
     gradloom.vmap(f)(t).sum().backward()
     assert shapes == [(3,)] and t.grad.tolist() == [[20.0] * 3] * 2
+
+
+# --- custom functions whose arguments and results hold tensors in lists and dicts ------------------------------------
+
+def of_lists(torch, **members):
+    class Made(torch.autograd.Function):
+        @staticmethod
+        def forward(values, named):
+            return values[0] * 2 + named["b"], [values[0], {"all": values[0] * 3}]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.first = inputs[0][0]
+    for name, member in members.items():
+        setattr(Made, name, member)
+    return Made.apply
+
+
+def test_a_vmap_staticmethod_is_told_of_tensors_in_lists_and_dicts(torch):
+    seen = []
+
+    def vmap(info, in_dims, values, named):
+        seen.append((in_dims, values[0].shape))
+        return (values[0] * 2 + named["b"], [values[0], {"all": values[0] * 3}]), (0, [0, {"all": 0}])
+    function = of_lists(torch, vmap=staticmethod(vmap))
+    y = torch.ones(2, 4)
+    found = torch.vmap(lambda y: function([y, 3], {"b": torch.ones(4)}))(y)
+    assert found[0].tolist() == [[3.0] * 4] * 2 and found[1][1]["all"].shape == (2, 4)
+    torch.vmap(lambda y: function((torch.ones(4), None), {"b": y}))(y)
+    assert seen == [(([0, None], {"b": None}), (2, 4)), (((None, None), {"b": 0}), (4,))]
+
+
+def test_a_generated_rule_sees_tensors_in_lists_and_dicts(torch):
+    function = of_lists(torch, generate_vmap_rule=True)
+    y = torch.arange(4.0).reshape(2, 2)
+    found = torch.vmap(lambda y: function([y, 3], {"b": torch.ones(2)}))(y)
+    assert found[0].tolist() == (y * 2 + 1).tolist()
+    assert found[1][0].tolist() == y.tolist() and found[1][1]["all"].tolist() == (y * 3).tolist()
+    found = torch.vmap(lambda y: function((torch.ones(2), "x"), {"b": y})[0])(y)
+    assert found.tolist() == (y + 2).tolist()

@@ -53,7 +53,26 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     _mode["check_nan"] = check_nan
 
 
-class set_detect_anomaly:
+class _Switch:
+    """What both context managers know of the mode that was before them."""
+
+    _before: tuple[bool, bool]
+
+    @property
+    def prev(self) -> bool:
+        """Whether the mode was on before."""
+        return self._before[0]
+
+    @property
+    def prev_check_nan(self) -> bool:
+        """Whether NaNs raised before."""
+        return self._before[1]
+
+    def __exit__(self, *exc: object) -> None:
+        set_anomaly_enabled(*self._before)
+
+
+class set_detect_anomaly(_Switch):
     """Switch anomaly detection on or off: as a statement at once, or for the length of a `with` block.
 
     Args:
@@ -68,11 +87,8 @@ class set_detect_anomaly:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: object) -> None:
-        set_anomaly_enabled(*self._before)
 
-
-class detect_anomaly:
+class detect_anomaly(_Switch):
     """A `with` block in which errors of backward name the forward line of the failing node, and NaNs raise.
 
     Args:
@@ -88,9 +104,6 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         set_anomaly_enabled(True, self.check_nan)
-
-    def __exit__(self, *exc: object) -> None:
-        set_anomaly_enabled(*self._before)
 
 
 class Trace:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
+__all__ = ["enable_grad", "enforce_grad_layout_policy", "inference_mode", "no_grad", "set_grad_enabled",
+           "set_multithreading_enabled"]
 
 if TYPE_CHECKING:
     from .rare_modes import (
@@ -116,8 +117,15 @@ class _Decorates:
         return type(self)()
 
 
+def _recorded_before(self: Any) -> bool:
+    return self._before & _GRAD != GRAD_OFF
+
+
 class no_grad(_Decorates):
     """Nothing computed inside is recorded."""
+
+    _before = GRAD_OFF  # until it is entered
+    prev = property(_recorded_before, doc="Whether operators recorded history when the block was entered.")
 
     @overload
     def __new__(cls, function: None = None) -> Self: ...
@@ -161,6 +169,8 @@ class set_grad_enabled(_Decorates):
     Args:
         mode: whether operators record history.
     """
+
+    prev = property(_recorded_before, doc="Whether operators recorded history before.")
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):

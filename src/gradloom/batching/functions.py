@@ -9,12 +9,13 @@ level of the backward pass's own: by then, the vmap has mostly returned.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 from .. import _operators as ops
 from ..autograd.function import Function
 from ..tensor import Tensor
-from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from .answer import innermost
 from .levels import Level, below, running
 from .tensor import BatchedTensor, batched, physical_at
@@ -42,7 +43,7 @@ def apply_batched(function: type[Function], args: tuple[Any, ...]) -> Any:
     Raises:
         RuntimeError: if the Function does not say how it is batched.
     """
-    level = innermost(args)
+    level = innermost(tree_leaves(args))
     if level is None:
         return NotImplemented
     own = function.vmap is not Function.vmap
@@ -66,13 +67,35 @@ def _is_at(value: Any, level: Level) -> bool:
     return value.__class__ is BatchedTensor and value._batch is level
 
 
+def _where(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
+    """For each value, whether it is batched at the level; for a list, tuple or dict, the same with such answers."""
+    return tuple([tree_map(lambda v: _is_at(v, level), value) for value in values])
+
+
+def _unbatched(values: tuple[Any, ...], level: Level) -> tuple[Any, ...]:
+    """The values, and those in lists, tuples and dicts, without the level."""
+    return tuple([tree_map(lambda v: v._physical if _is_at(v, level) else v, value) for value in values])
+
+
+def _batched(values: Iterable[Any], level: Level, where: tuple[Any, ...]) -> list[Any]:
+    """The reverse of `_unbatched`, with what `_where` said; None stands for itself wherever it stands."""
+    found = []
+    for value, which in zip(values, where, strict=True):
+        if which is True:
+            value = batched(value, level) if isinstance(value, Tensor) else value
+        elif which is not False and value is not None:
+            leaves, spec = tree_flatten(value)
+            value = tree_unflatten(_batched(leaves, level, tuple(tree_leaves(which))), spec)
+        found.append(value)
+    return found
+
+
 # --- a vmap staticmethod ----------------------------------------------------------------------------------------------
 
 def _by_own_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
-    in_dims = tuple([0 if _is_at(a, level) else None for a in args])
+    in_dims = tuple([tree_map(lambda v: 0 if _is_at(v, level) else None, a) for a in args])
     with below(level):
-        found = function.vmap(VmapInfo(level.size, level.randomness), in_dims,
-                              *[a._physical if _is_at(a, level) else a for a in args])
+        found = function.vmap(VmapInfo(level.size, level.randomness), in_dims, *_unbatched(args, level))
         if not (isinstance(found, tuple) and len(found) == 2):
             raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree "
                                f"structure compatible with the output. Got a {type(found)} instead")
@@ -184,11 +207,8 @@ def _batched_again(value: Any, saved: list[Any], level: Level) -> Any:
 
 
 def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: Level) -> Any:
-    where = tuple([_is_at(a, level) for a in args])
+    where = _where(args, level)
     structure: dict[str, Any] = {}
-
-    def given(values: tuple[Any, ...], at: Level, which: tuple[bool, ...]) -> list[Any]:
-        return [batched(v, at) if b and isinstance(v, Tensor) else v for v, b in zip(values, which, strict=True)]
 
     class Vmapped(Function):
         generate_vmap_rule = True
@@ -196,19 +216,19 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
         @staticmethod
         def forward(*values: Any) -> Any:
             with running(Level(level.size, level.randomness)) as inside:
-                output = function.forward(*given(values, inside, where))
+                output = function.forward(*_batched(values, inside, where))
             structure["single"] = not isinstance(output, tuple)
             outputs = output if isinstance(output, tuple) else (output,)
-            structure["outputs"] = tuple([_is_at(o, inside) for o in outputs])
-            found = tuple([o._physical if _is_at(o, inside) else o for o in outputs])
+            structure["outputs"] = _where(outputs, inside)
+            found = _unbatched(outputs, inside)
             return found[0] if structure["single"] else found
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             outputs = (output,) if structure["single"] else output
             with running(Level(level.size, level.randomness)) as inside:
-                seen = given(inputs, inside, where)
-                made = given(outputs, inside, structure["outputs"])
+                seen = _batched(inputs, inside, where)
+                made = _batched(outputs, inside, structure["outputs"])
                 names = {id(s): o for s, o in zip([*seen, *made], [*inputs, *outputs], strict=True)}
                 context = _Context(ctx, names)
                 function.setup_context(context, tuple(seen), made[0] if structure["single"] else tuple(made))
@@ -228,33 +248,32 @@ def _by_generated_rule(function: type[Function], args: tuple[Any, ...], level: L
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             with running(Level(level.size, level.randomness)) as inside:
-                found = function.backward(_restored(ctx, inside), *given(grads, inside, structure["outputs"]))
+                found = function.backward(_restored(ctx, inside), *_batched(grads, inside, structure["outputs"]))
                 found = found if isinstance(found, tuple) else (found,)
                 return tuple([_gradient(g, inside, b) for g, b in zip(found, where, strict=False)])
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
             with running(Level(level.size, level.randomness)) as inside:
-                found = function.jvp(_restored(ctx, inside), *given(tangents, inside, where))
+                found = function.jvp(_restored(ctx, inside), *_batched(tangents, inside, where))
                 found = found if isinstance(found, tuple) else (found,)
-                found = tuple([None if t is None else physical_at(t, inside) if b else t
+                found = tuple([None if t is None else physical_at(t, inside) if b is True else t
                                for t, b in zip(found, structure["outputs"], strict=True)])
             return found[0] if structure["single"] else found
 
     Vmapped.__name__ = f"Vmapped{function.__name__}"
     Vmapped._backward_cls.__name__ = f"{Vmapped.__name__}Backward"
     with below(level):
-        found = Vmapped.apply(*[a._physical if b else a for a, b in zip(args, where, strict=True)])
-    outputs = (found,) if structure["single"] else found
-    wrapped = tuple([batched(o, level) if b else o for o, b in zip(outputs, structure["outputs"], strict=True)])
+        found = Vmapped.apply(*_unbatched(args, level))
+    wrapped = tuple(_batched((found,) if structure["single"] else found, level, structure["outputs"]))
     return wrapped[0] if structure["single"] else wrapped
 
 
-def _gradient(grad: Any, level: Level, was_batched: bool) -> Any:
+def _gradient(grad: Any, level: Level, was_batched: Any) -> Any:
     """The gradient of a physical input: that of an input which all examples share is the sum of theirs."""
     if grad is None or not isinstance(grad, Tensor):
         return grad
-    if was_batched:
+    if was_batched is True:
         return physical_at(grad, level)
     if isinstance(grad, BatchedTensor) and _is_at(grad, level):
         return ops.sum(grad._physical, 0)
