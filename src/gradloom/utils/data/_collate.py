@@ -1,0 +1,90 @@
+"""Batches from lists of examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+import gradloom as gl
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """One batch from a list of examples: tensors are stacked, numbers become a tensor, containers hold batches.
+
+    Args:
+        batch: examples of one kind: tensors, arrays, numbers, strings, or mappings and sequences of these.
+
+    Raises:
+        TypeError: for examples of another type.
+        RuntimeError: if tensors or sequences differ in size.
+    """
+    first = batch[0]
+    kind = type(first)
+    if isinstance(first, gl.Tensor):
+        return gl.stack(list(batch))
+    if isinstance(first, (np.ndarray, np.generic)):
+        if first.dtype.kind in "SUO":
+            raise _unknown(first.dtype)
+        return gl.stack([gl.as_tensor(part) for part in batch]) if isinstance(first, np.ndarray) else gl.as_tensor(
+            np.asarray(batch))
+    if isinstance(first, float):
+        return gl.tensor(batch, dtype=gl.float64)
+    if isinstance(first, int):
+        return gl.tensor(batch)
+    if isinstance(first, (str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return _like_mapping(first, {key: default_collate([example[key] for example in batch]) for key in first})
+    if isinstance(first, Sequence):
+        if any(len(example) != len(first) for example in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        parts = [default_collate(part) for part in zip(*batch, strict=True)]
+        if hasattr(first, "_fields"):
+            return kind(*parts)
+        return parts if isinstance(first, tuple) else _like_sequence(first, parts)
+    raise _unknown(kind)
+
+
+def default_convert(data: Any) -> Any:
+    """`data` with its arrays as tensors, for examples that are not put into batches.
+
+    Args:
+        data: anything; mappings and sequences are looked into.
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if data.dtype.kind in "SUO" else gl.as_tensor(data)
+    if isinstance(data, Mapping):
+        return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        parts = [default_convert(part) for part in data]
+        if hasattr(data, "_fields"):
+            return type(data)(*parts)
+        return parts if isinstance(data, tuple) else _like_sequence(data, parts)
+    return data
+
+
+def _unknown(kind: Any) -> TypeError:
+    return TypeError("default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+                     f"{kind}")
+
+
+def _like_mapping(example: Any, parts: dict[Any, Any]) -> Any:
+    """A mapping of the example's type, if it can be copied or made of a dict."""
+    try:
+        if hasattr(example, "update") and type(example) is not dict:
+            out = copy(example)
+            out.update(parts)
+            return out
+        return type(example)(parts)
+    except TypeError:
+        return parts
+
+
+def _like_sequence(example: Any, parts: list[Any]) -> Any:
+    try:
+        return type(example)(parts)
+    except TypeError:
+        return parts

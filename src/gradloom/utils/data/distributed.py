@@ -1,0 +1,65 @@
+"""The part of a data set that one of several processes takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any
+
+import gradloom as gl
+
+from .sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler[int]):
+    """Every n-th index of a common order, so that n processes share a data set.
+
+    Args:
+        dataset: one with a length.
+        num_replicas: how many processes there are.
+        rank: which of them this is, from 0.
+        shuffle: whether the order is random; another one after each `set_epoch`.
+        seed: of the random order, the same in all processes.
+        drop_last: leave examples out that cannot be dealt out evenly, rather than take some twice.
+
+    Raises:
+        RuntimeError: if `num_replicas` or `rank` is left out: there is no process group to ask.
+        ValueError: if `rank` is not below `num_replicas`.
+    """
+
+    def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
+                 seed: int = 0, drop_last: bool = False) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available: say `num_replicas` and `rank`")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else ceil(count / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.dataset)
+        if self.shuffle:
+            generator = gl.Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = gl.randperm(count, generator=generator).tolist()
+        else:
+            indices = list(range(count))
+        if len(indices) < self.total_size:
+            indices = (indices * ceil(self.total_size / max(count, 1)))[:self.total_size]
+        return iter(indices[self.rank:self.total_size:self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take another random order from now on.
+
+        Args:
+            epoch: a number, the same in all processes.
+        """
+        self.epoch = epoch
