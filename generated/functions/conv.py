@@ -93,21 +93,22 @@ class ConvolutionBackwardBackward0(Node):
 class Im2ColBackward0(Node):
     """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
-    _saved_fields = ('self_sym_sizes', 'kernel_size', 'dilation', 'padding', 'stride')
+    __slots__ = ('saved_self_sym_argsize_minus_2', 'saved_self_sym_argsize_minus_1', 'saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
+    _saved_fields = ('self_sym_argsize_minus_2', 'self_sym_argsize_minus_1', 'kernel_size', 'dilation', 'padding', 'stride')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: col2im(grad, self.shape[-2:], kernel_size, dilation, padding, stride)
+        # self: col2im(grad, (self.size(-2), self.size(-1)), kernel_size, dilation, padding, stride)
         if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_argsize_minus_2 = fn.saved_self_sym_argsize_minus_2
+            self_sym_argsize_minus_1 = fn.saved_self_sym_argsize_minus_1
             kernel_size = fn.saved_kernel_size
             dilation = fn.saved_dilation
             padding = fn.saved_padding
             stride = fn.saved_stride
-            grad_of_self = ops.col2im(grad, self_sym_sizes[-2:], kernel_size, dilation, padding, stride)
+            grad_of_self = ops.col2im(grad, (self_sym_argsize_minus_2, self_sym_argsize_minus_1), kernel_size, dilation, padding, stride)
         else:
             grad_of_self = None
         return (grad_of_self,)

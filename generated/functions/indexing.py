@@ -216,9 +216,9 @@ class UnsafeIndexPutBackward0(Node):
 class IndexAddBackward0(Node):
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
 
-    __slots__ = ('saved_dim', 'saved_index', 'saved_source_dim', 'saved_alpha')
-    _saved_fields = ('dim', 'index', 'source_dim', 'alpha')
-    _raw_fields = ('index',)
+    __slots__ = ('saved_dim', 'saved_index', 'saved_source', 'saved_alpha')
+    _saved_fields = ('dim', 'index', 'source', 'alpha')
+    _raw_fields = ('index', 'source')
     _number_fields = ('alpha',)
 
     def apply(fn, grads, edges):
@@ -230,21 +230,23 @@ class IndexAddBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # source: index_add_source_backward(grad, dim, index, source.dim(), alpha)
+        # source: index_add_source_backward(grad, dim, index, source, alpha)
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            source_dim = fn.saved_source_dim
+            source = fn.saved_source
+            if source._vc is not None:
+                source = unpack(source, fn)
             alpha = fn.saved_alpha
-            grad_of_source = index_add_source_backward(grad, dim, index, source_dim, alpha)
+            grad_of_source = index_add_source_backward(grad, dim, index, source, alpha)
         else:
             grad_of_source = None
         return (grad_of_self, grad_of_source,)
 
     def release_variables(fn):
-        fn.saved_index = RELEASED
+        fn.saved_index = fn.saved_source = RELEASED
 
 
 class IndexReduceBackward0(Node):
@@ -287,9 +289,9 @@ class IndexReduceBackward0(Node):
 class IndexCopyBackward0(Node):
     """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
 
-    __slots__ = ('saved_dim', 'saved_index', 'saved_source_dim')
-    _saved_fields = ('dim', 'index', 'source_dim')
-    _raw_fields = ('index',)
+    __slots__ = ('saved_dim', 'saved_index', 'saved_source')
+    _saved_fields = ('dim', 'index', 'source')
+    _raw_fields = ('index', 'source')
 
     def apply(fn, grads, edges):
         grad = grads[0]
@@ -304,20 +306,22 @@ class IndexCopyBackward0(Node):
             grad_of_self = grad.index_fill(dim, index, 0)
         else:
             grad_of_self = None
-        # source: vector_source_backward(grad, dim, index, source.dim())
+        # source: vector_source_backward(grad, dim, index, source)
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            source_dim = fn.saved_source_dim
-            grad_of_source = vector_source_backward(grad, dim, index, source_dim)
+            source = fn.saved_source
+            if source._vc is not None:
+                source = unpack(source, fn)
+            grad_of_source = vector_source_backward(grad, dim, index, source)
         else:
             grad_of_source = None
         return (grad_of_self, grad_of_source,)
 
     def release_variables(fn):
-        fn.saved_index = RELEASED
+        fn.saved_index = fn.saved_source = RELEASED
 
 
 class IndexFillBackward0(Node):
@@ -506,27 +510,29 @@ class MaskedScatterBackwardBackward0(Node):
 class MaskedSelectBackward0(Node):
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_mask')
-    _saved_fields = ('self_sym_sizes', 'mask')
-    _raw_fields = ('mask',)
+    __slots__ = ('saved_self', 'saved_mask')
+    _saved_fields = ('self', 'mask')
+    _raw_fields = ('self', 'mask')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: masked_select_backward(grad, self.sym_sizes(), mask)
+        # self: masked_select_backward(grad, self, mask)
         if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
             mask = fn.saved_mask
             if mask._vc is not None:
                 mask = unpack(mask, fn)
-            grad_of_self = masked_select_backward(grad, self_sym_sizes, mask)
+            grad_of_self = masked_select_backward(grad, self, mask)
         else:
             grad_of_self = None
         return (grad_of_self,)
 
     def release_variables(fn):
-        fn.saved_mask = RELEASED
+        fn.saved_self = fn.saved_mask = RELEASED
 
 
 class PutBackward0(Node):
@@ -572,27 +578,29 @@ class PutBackward0(Node):
 class TakeBackward0(Node):
     """take(Tensor self, Tensor index) -> Tensor"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_index')
-    _saved_fields = ('self_sym_sizes', 'index')
-    _raw_fields = ('index',)
+    __slots__ = ('saved_self', 'saved_index')
+    _saved_fields = ('self', 'index')
+    _raw_fields = ('self', 'index')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: take_backward(grad, self.sym_sizes(), index)
+        # self: take_backward(grad, self, index)
         if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            grad_of_self = take_backward(grad, self_sym_sizes, index)
+            grad_of_self = take_backward(grad, self, index)
         else:
             grad_of_self = None
         return (grad_of_self,)
 
     def release_variables(fn):
-        fn.saved_index = RELEASED
+        fn.saved_self = fn.saved_index = RELEASED
 
 
 class IndexSelectBackward0(Node):
@@ -625,28 +633,31 @@ class IndexSelectBackward0(Node):
 class GatherBackward0(Node):
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
 
-    __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
-    _saved_fields = ('self_sym_sizes', 'dim', 'index')
-    _raw_fields = ('index',)
+    __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_sparse_grad')
+    _saved_fields = ('self', 'dim', 'index', 'sparse_grad')
+    _raw_fields = ('self', 'index')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: gather_backward(grad, self.sym_sizes(), dim, index)
+        # self: gather_backward(grad, self, dim, index, sparse_grad)
         if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
             dim = fn.saved_dim
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            grad_of_self = gather_backward(grad, self_sym_sizes, dim, index)
+            sparse_grad = fn.saved_sparse_grad
+            grad_of_self = gather_backward(grad, self, dim, index, sparse_grad)
         else:
             grad_of_self = None
         return (grad_of_self,)
 
     def release_variables(fn):
-        fn.saved_index = RELEASED
+        fn.saved_self = fn.saved_index = RELEASED
 
 
 class ScatterBackward0(Node):
@@ -853,19 +864,22 @@ class EmbeddingRenormBackward0(Node):
 class EmbeddingBagBackward0(Node):
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
 
-    __slots__ = ('saved_weight_sym_argsize_0', 'saved_weight', 'saved_indices', 'saved_scale_grad_by_freq', 'saved_mode', 'saved_sparse', 'saved_per_sample_weights', 'saved_padding_idx', 'saved_result1', 'saved_result2', 'saved_result3')
-    _saved_fields = ('weight_sym_argsize_0', 'weight', 'indices', 'scale_grad_by_freq', 'mode', 'sparse', 'per_sample_weights', 'padding_idx', 'result1', 'result2', 'result3')
-    _raw_fields = ('weight', 'indices', 'per_sample_weights', 'result1', 'result2', 'result3')
+    __slots__ = ('saved_weight_sym_argsize_0', 'saved_weight', 'saved_indices', 'saved_offsets', 'saved_scale_grad_by_freq', 'saved_mode', 'saved_sparse', 'saved_per_sample_weights', 'saved_padding_idx', 'saved_result1', 'saved_result2', 'saved_result3')
+    _saved_fields = ('weight_sym_argsize_0', 'weight', 'indices', 'offsets', 'scale_grad_by_freq', 'mode', 'sparse', 'per_sample_weights', 'padding_idx', 'result1', 'result2', 'result3')
+    _raw_fields = ('weight', 'indices', 'offsets', 'per_sample_weights', 'result1', 'result2', 'result3')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # weight: embedding_bag_backward(grad, indices, result1, result2, result3, weight.sym_size(0), scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+        # weight: embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight.sym_size(0), scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
             if indices._vc is not None:
                 indices = unpack(indices, fn)
+            offsets = fn.saved_offsets
+            if offsets._vc is not None:
+                offsets = unpack(offsets, fn)
             result1 = fn.saved_result1
             if result1._vc is not None:
                 result1 = unpack(result1, fn)
@@ -883,7 +897,7 @@ class EmbeddingBagBackward0(Node):
             if per_sample_weights is not None and per_sample_weights._vc is not None:
                 per_sample_weights = unpack(per_sample_weights, fn)
             padding_idx = fn.saved_padding_idx
-            grad_of_weight = embedding_bag_backward(grad, indices, result1, result2, result3, weight_sym_argsize_0, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+            grad_of_weight = embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_sym_argsize_0, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
         else:
             grad_of_weight = None
         # per_sample_weights: embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
@@ -905,4 +919,4 @@ class EmbeddingBagBackward0(Node):
         return (grad_of_weight, grad_of_per_sample_weights,)
 
     def release_variables(fn):
-        fn.saved_weight = fn.saved_indices = fn.saved_per_sample_weights = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED
+        fn.saved_weight = fn.saved_indices = fn.saved_offsets = fn.saved_per_sample_weights = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED

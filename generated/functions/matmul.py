@@ -14,7 +14,7 @@ from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
 from gradloom.formulas.elementwise import maybe_multiply
-from gradloom.formulas.matmul import mm_mat1_backward, mm_mat2_backward, over_batch, trilinear_backward
+from gradloom.formulas.matmul import addbmm_batch1_backward, addbmm_batch2_backward, mm_mat1_backward, mm_mat2_backward, trilinear_backward
 
 
 class MmBackward0(Node):
@@ -377,8 +377,8 @@ class BaddbmmBackward0(Node):
 class AddbmmBackward0(Node):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
-    __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_0', 'saved_beta', 'saved_alpha')
-    _saved_fields = ('batch1_sym_argsize_0', 'batch1', 'batch2', 'batch2_sym_argsize_0', 'beta', 'alpha')
+    __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1_sym_argsize_1', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_2', 'saved_beta', 'saved_alpha')
+    _saved_fields = ('batch1_sym_argsize_0', 'batch1_sym_argsize_1', 'batch1', 'batch2', 'batch2_sym_argsize_2', 'beta', 'alpha')
     _raw_fields = ('batch1', 'batch2')
     _number_fields = ('beta', 'alpha')
 
@@ -392,24 +392,28 @@ class AddbmmBackward0(Node):
             grad_of_self = maybe_multiply(grad, beta.conjugate())
         else:
             grad_of_self = None
-        # batch1: maybe_multiply(over_batch(grad, batch1.size(0)).bmm(batch2.transpose(1, 2).conj()), alpha.conj())
+        # batch1: addbmm_batch1_backward(grad, batch1.size(0), batch1.size(1), batch2, batch2.size(2), alpha)
         if edges[1] is not NO_EDGE:
             batch1_sym_argsize_0 = fn.saved_batch1_sym_argsize_0
+            batch1_sym_argsize_1 = fn.saved_batch1_sym_argsize_1
             batch2 = fn.saved_batch2
             if batch2._vc is not None:
                 batch2 = unpack(batch2, fn)
+            batch2_sym_argsize_2 = fn.saved_batch2_sym_argsize_2
             alpha = fn.saved_alpha
-            grad_of_batch1 = maybe_multiply(over_batch(grad, batch1_sym_argsize_0).bmm(batch2.transpose(1, 2).conj()), alpha.conjugate())
+            grad_of_batch1 = addbmm_batch1_backward(grad, batch1_sym_argsize_0, batch1_sym_argsize_1, batch2, batch2_sym_argsize_2, alpha)
         else:
             grad_of_batch1 = None
-        # batch2: maybe_multiply(batch1.transpose(1, 2).conj().bmm(over_batch(grad, batch2.size(0))), alpha.conj())
+        # batch2: addbmm_batch2_backward(grad, batch1.size(0), batch1.size(1), batch1, batch2.size(2), alpha)
         if edges[2] is not NO_EDGE:
+            batch1_sym_argsize_0 = fn.saved_batch1_sym_argsize_0
+            batch1_sym_argsize_1 = fn.saved_batch1_sym_argsize_1
             batch1 = fn.saved_batch1
             if batch1._vc is not None:
                 batch1 = unpack(batch1, fn)
-            batch2_sym_argsize_0 = fn.saved_batch2_sym_argsize_0
+            batch2_sym_argsize_2 = fn.saved_batch2_sym_argsize_2
             alpha = fn.saved_alpha
-            grad_of_batch2 = maybe_multiply(batch1.transpose(1, 2).conj().bmm(over_batch(grad, batch2_sym_argsize_0)), alpha.conjugate())
+            grad_of_batch2 = addbmm_batch2_backward(grad, batch1_sym_argsize_0, batch1_sym_argsize_1, batch1, batch2_sym_argsize_2, alpha)
         else:
             grad_of_batch2 = None
         return (grad_of_self, grad_of_batch1, grad_of_batch2,)

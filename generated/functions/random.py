@@ -238,15 +238,17 @@ class NativeDropoutBackwardBackward0(Node):
 class NormalBackward1(Node):
     """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"""
 
-    __slots__ = ()
+    __slots__ = ('saved_mean_sym_sizes',)
+    _saved_fields = ('mean_sym_sizes',)
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # mean: zeros_like(grad)
+        # mean: zeros(mean.sym_sizes(), **grad.options())
         if edges[0] is not NO_EDGE:
-            grad_of_mean = ops.zeros_like(grad)
+            mean_sym_sizes = fn.saved_mean_sym_sizes
+            grad_of_mean = ops.zeros(mean_sym_sizes, dtype=grad.dtype, device=grad.device)
         else:
             grad_of_mean = None
         return (grad_of_mean,)
@@ -255,15 +257,17 @@ class NormalBackward1(Node):
 class NormalBackward2(Node):
     """normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"""
 
-    __slots__ = ()
+    __slots__ = ('saved_std_sym_sizes',)
+    _saved_fields = ('std_sym_sizes',)
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # std: zeros_like(grad)
+        # std: zeros(std.sym_sizes(), **grad.options())
         if edges[0] is not NO_EDGE:
-            grad_of_std = ops.zeros_like(grad)
+            std_sym_sizes = fn.saved_std_sym_sizes
+            grad_of_std = ops.zeros(std_sym_sizes, dtype=grad.dtype, device=grad.device)
         else:
             grad_of_std = None
         return (grad_of_std,)
@@ -272,20 +276,23 @@ class NormalBackward2(Node):
 class NormalBackward3(Node):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
 
-    __slots__ = ()
+    __slots__ = ('saved_mean_sym_sizes', 'saved_std_sym_sizes')
+    _saved_fields = ('mean_sym_sizes', 'std_sym_sizes')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # mean: zeros_like(grad)
+        # mean: zeros(mean.sym_sizes(), **grad.options())
         if edges[0] is not NO_EDGE:
-            grad_of_mean = ops.zeros_like(grad)
+            mean_sym_sizes = fn.saved_mean_sym_sizes
+            grad_of_mean = ops.zeros(mean_sym_sizes, dtype=grad.dtype, device=grad.device)
         else:
             grad_of_mean = None
-        # std: zeros_like(grad)
+        # std: zeros(std.sym_sizes(), **grad.options())
         if edges[1] is not NO_EDGE:
-            grad_of_std = ops.zeros_like(grad)
+            std_sym_sizes = fn.saved_std_sym_sizes
+            grad_of_std = ops.zeros(std_sym_sizes, dtype=grad.dtype, device=grad.device)
         else:
             grad_of_std = None
         return (grad_of_mean, grad_of_std,)

@@ -13,7 +13,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
-from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_backward, as_strided_scatter_src_backward, block_diag_backward, cat_backward, narrow_backward, permute_backward, repeat_backward, roll_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, to_copy_backward, unbind_backward, unsqueeze_to
+from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_backward, as_strided_scatter_src_backward, block_diag_backward, cat_backward, narrow_backward, permute_backward, repeat_backward, roll_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, summed_to, to_copy_backward, unbind_backward, unsqueeze_to
 
 
 class CloneBackward0(Node):
@@ -150,15 +150,17 @@ class ReshapeAliasBackward0(Node):
 class ExpandBackward0(Node):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
 
-    __slots__ = ()
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: grad
+        # self: summed_to(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
-            grad_of_self = grad
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = summed_to(grad, self_sym_sizes)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1200,15 +1202,17 @@ class ViewBackward0_copy(Node):
 class ExpandBackward0_copy(Node):
     """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor"""
 
-    __slots__ = ()
+    __slots__ = ('saved_self_sym_sizes',)
+    _saved_fields = ('self_sym_sizes',)
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: grad
+        # self: summed_to(grad, self.sym_sizes())
         if edges[0] is not NO_EDGE:
-            grad_of_self = grad
+            self_sym_sizes = fn.saved_self_sym_sizes
+            grad_of_self = summed_to(grad, self_sym_sizes)
         else:
             grad_of_self = None
         return (grad_of_self,)

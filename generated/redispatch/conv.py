@@ -165,7 +165,8 @@ def im2col(call, input, kernel_size, dilation, padding, stride):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_argsize_minus_2 = input.shape[-2]
+            fn.saved_self_sym_argsize_minus_1 = input.shape[-1]
             fn.saved_kernel_size = kernel_size
             fn.saved_dilation = dilation
             fn.saved_padding = padding

@@ -431,7 +431,7 @@ def index_add(call, input, dim, index, source, alpha):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
-            fn.saved_source_dim = source.dim()
+            fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
             fn.saved_alpha = alpha
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -477,7 +477,7 @@ def index_add_(call, self, dim, index, source, alpha):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
-        fn.saved_source_dim = source.dim()
+        fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
@@ -620,13 +620,14 @@ def index_copy(call, input, dim, index, source):
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            needs_source = edge_source is not NO_EDGE
             fn = new(IndexCopyBackward0)
             fn.next_edges = (edge_self, edge_source)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            fn.saved_source_dim = source.dim()
+            fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -664,13 +665,14 @@ def index_copy_(call, self, dim, index, source):
         edge_source = source._edge or gradient_edge(source)
         records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if records:
+        needs_source = edge_source is not NO_EDGE
         fn = new(IndexCopyBackward0)
         fn.next_edges = (edge_self, edge_source)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        fn.saved_source_dim = source.dim()
+        fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
@@ -1127,7 +1129,7 @@ def masked_select(call, input, mask):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1252,7 +1254,7 @@ def take(call, input, index):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_index = index if index._vc is None and not flags else save(index)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1325,9 +1327,10 @@ def gather(call, input, dim, index, sparse_grad):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_sparse_grad = sparse_grad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1898,6 +1901,7 @@ def _embedding_bag(call, weight, indices, offsets, scale_grad_by_freq, mode, spa
             fn.saved_weight_sym_argsize_0 = weight.shape[0]
             fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_per_sample_weights else None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_offsets = (offsets if offsets._vc is None and not flags else save(offsets)) if needs_weight else None
             fn.saved_scale_grad_by_freq = scale_grad_by_freq
             fn.saved_mode = mode
             fn.saved_sparse = sparse

@@ -727,9 +727,10 @@ def addbmm(call, input, batch1, batch2, beta, alpha):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+            fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
             fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
             fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-            fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+            fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
             fn.saved_beta = beta
             fn.saved_alpha = alpha
             if flags and flags & ANOMALY:
@@ -782,9 +783,10 @@ def addbmm_(call, input, batch1, batch2, beta, alpha):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+        fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
         fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
         fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-        fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+        fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
         fn.saved_beta = beta
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:

@@ -329,6 +329,7 @@ def native_group_norm(call, input, weight, bias, N, C, HxW, group, eps):
             fn.saved_C = C
             fn.saved_HxW = HxW
             fn.saved_group = group
+            fn.saved_eps = eps
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype, result2_.shape, result2_.dtype)

@@ -747,6 +747,7 @@ def normal_Tensor_float(call, mean, std, generator):
             fn.next_edges = (edge_mean,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_mean_sym_sizes = mean.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -756,8 +757,9 @@ def normal_Tensor_float(call, mean, std, generator):
         if mean_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
+                mean_p = mean
                 # result: auto_element_wise
-                result_tangent = (ops.zeros_like(mean_t.conj())).conj()
+                result_tangent = (ops.zeros(mean_p.shape, dtype=mean_t.conj().dtype, device=mean_t.conj().device)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -780,6 +782,7 @@ def normal_float_Tensor(call, mean, std, generator):
             fn.next_edges = (edge_std,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_std_sym_sizes = std.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -789,8 +792,9 @@ def normal_float_Tensor(call, mean, std, generator):
         if std_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
+                std_p = std
                 # result: auto_element_wise
-                result_tangent = (ops.zeros_like(std_t.conj())).conj()
+                result_tangent = (ops.zeros(std_p.shape, dtype=std_t.conj().dtype, device=std_t.conj().device)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -815,6 +819,8 @@ def normal_Tensor_Tensor(call, mean, std, generator):
             fn.next_edges = (edge_mean, edge_std)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_mean_sym_sizes = mean.shape
+            fn.saved_std_sym_sizes = std.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

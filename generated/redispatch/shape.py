@@ -449,6 +449,7 @@ def expand(call, self, size, implicit):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -481,6 +482,7 @@ def expand_copy(call, input, size, implicit):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

@@ -297,7 +297,7 @@ def conv_transpose3d_input(input, weight, bias, stride, padding, output_padding,
 def im2col(input, kernel_size, dilation, padding, stride):
     """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
 
-    ∂L/∂x = col2im(g, shape(x)[−2:], kernel_size, dilation, padding, stride)
+    ∂L/∂x = col2im(g, (shape(x)[−2], shape(x)[−1]), kernel_size, dilation, padding, stride)
     dz = im2col(dx, kernel_size, dilation, padding, stride)
     where x = self, z = result, g = ∂L/∂z
 
@@ -326,7 +326,8 @@ def im2col(input, kernel_size, dilation, padding, stride):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_argsize_minus_2 = input.shape[-2]
+            fn.saved_self_sym_argsize_minus_1 = input.shape[-1]
             fn.saved_kernel_size = kernel_size
             fn.saved_dilation = dilation
             fn.saved_padding = padding

@@ -617,7 +617,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
-            fn.saved_source_dim = source.dim()
+            fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
             fn.saved_alpha = alpha
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -680,7 +680,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_source else None
-        fn.saved_source_dim = source.dim()
+        fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:
             remember(fn)
@@ -899,13 +899,14 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
+            needs_source = edge_source is not NO_EDGE
             fn = new(IndexCopyBackward0)
             fn.next_edges = (edge_self, edge_source)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
-            fn.saved_source_dim = source.dim()
+            fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -960,13 +961,14 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         edge_source = source._edge or gradient_edge(source)
         records = (edge_self is not NO_EDGE or edge_source is not NO_EDGE) and self_.dtype.kind in 'fcV'
     if records:
+        needs_source = edge_source is not NO_EDGE
         fn = new(IndexCopyBackward0)
         fn.next_edges = (edge_self, edge_source)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
-        fn.saved_source_dim = source.dim()
+        fn.saved_source = (source if source._vc is None and not flags else save(source)) if needs_source else None
         if flags and flags & ANOMALY:
             remember(fn)
     if flags & FORWARD_AD:
@@ -1567,7 +1569,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
 def masked_select(input, mask, *, out=None):
     """masked_select(Tensor self, Tensor mask) -> Tensor
 
-    ∂L/∂x = masked_select_backward(g, shape(x), mask)
+    ∂L/∂x = masked_select_backward(g, x, mask)
     dz = masked_select(dx, mask)
     where x = self, z = result, g = ∂L/∂z
     masked_select_backward: The gradient put where each element was selected, zeros elsewhere.
@@ -1601,7 +1603,7 @@ def masked_select(input, mask, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1799,7 +1801,7 @@ def take(input, index, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_index = index if index._vc is None and not flags else save(index)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1943,9 +1945,10 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_sparse_grad = sparse_grad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2840,7 +2843,7 @@ def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode
 def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
 
-    ∂L/∂weight = embedding_bag_backward(g, indices, z₁, z₂, z₃, shape(weight)[0], scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+    ∂L/∂weight = embedding_bag_backward(g, indices, offsets, z₁, z₂, z₃, shape(weight)[0], scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
     ∂L/∂per_sample_weights = Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices)) if padding_idx < 0, 0 if eq(indices, padding_idx), else Σ_1 (index_select(g, 0, z₁) · index_select(weight, 0, indices))
     dz₀ = embedding_bag_jvp(dweight, dper_sample_weights, weight, per_sample_weights, indices, offsets, mode, include_last_offset, padding_idx, z₂, z₃)
     where z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
@@ -2880,6 +2883,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.saved_weight_sym_argsize_0 = weight.shape[0]
             fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_per_sample_weights else None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
+            fn.saved_offsets = (offsets if offsets._vc is None and not flags else save(offsets)) if needs_weight else None
             fn.saved_scale_grad_by_freq = scale_grad_by_freq
             fn.saved_mode = mode
             fn.saved_sparse = sparse

@@ -1057,11 +1057,10 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
-    ∂L/∂batch₁ = over_batch(g, shape(batch₁)[0]) @ batch₂ᴴ · α*
-    ∂L/∂batch₂ = batch₁ᴴ @ over_batch(g, shape(batch₂)[0]) · α*
+    ∂L/∂batch₁ = expand(unsqueeze(g, 0), (shape(batch₁)[0], shape(batch₁)[1], shape(batch₂)[2])) @ batch₂ᴴ · α*
+    ∂L/∂batch₂ = batch₁ᴴ @ expand(unsqueeze(g, 0), (shape(batch₁)[0], shape(batch₁)[1], shape(batch₂)[2])) · α*
     dz = dx · β + Σ_0 (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) · α
     where x = self, z = result, g = ∂L/∂z
-    over_batch: A matrix (n, m) as a batch (count, n, m) of equal ones.
 
     AddbmmBackward0, from the entry addbmm of derivatives.yaml.
     """
@@ -1099,9 +1098,10 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+            fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
             fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
             fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-            fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+            fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
             fn.saved_beta = beta
             fn.saved_alpha = alpha
             if flags and flags & ANOMALY:
@@ -1171,9 +1171,10 @@ def addbmm_(input, batch1, batch2, *, beta=1, alpha=1):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
+        fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
         fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
         fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-        fn.saved_batch2_sym_argsize_0 = batch2.shape[0]
+        fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
         fn.saved_beta = beta
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:

@@ -1296,6 +1296,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_mean_sym_sizes = mean.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1305,8 +1306,9 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
         if mean_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
+                mean_p = mean
                 # result: auto_element_wise
-                result_tangent = (ops.zeros_like(mean_t.conj())).conj()
+                result_tangent = (ops.zeros(mean_p.shape, dtype=mean_t.conj().dtype, device=mean_t.conj().device)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -1349,6 +1351,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_std,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_std_sym_sizes = std.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1358,8 +1361,9 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
         if std_t is not None:
             state.flags = flags & ~FORWARD_AD
             try:
+                std_p = std
                 # result: auto_element_wise
-                result_tangent = (ops.zeros_like(std_t.conj())).conj()
+                result_tangent = (ops.zeros(std_p.shape, dtype=std_t.conj().dtype, device=std_t.conj().device)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -1404,6 +1408,8 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean, edge_std)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_mean_sym_sizes = mean.shape
+            fn.saved_std_sym_sizes = std.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

@@ -962,7 +962,7 @@ _RAVEL = GuardedOverload("ravel", ((
 def expand(self, size, implicit):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)
 
-    ∂L/∂x = g
+    ∂L/∂x = g if shape(_array(g)) = shape(x), else sum_to(g, shape(x))
     dz = expand(dx, size)
     where x = self, z = result, g = ∂L/∂z
 
@@ -990,6 +990,7 @@ def expand(self, size, implicit):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_self_sym_sizes = self.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1011,7 +1012,7 @@ def expand(self, size, implicit):
 def expand_copy(input, size, implicit, *, out=None):
     """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor
 
-    ∂L/∂x = g
+    ∂L/∂x = g if shape(_array(g)) = shape(x), else sum_to(g, shape(x))
     dz = expand_copy(dx, size)
     where x = self, z = result, g = ∂L/∂z
 
@@ -1042,6 +1043,7 @@ def expand_copy(input, size, implicit, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_self_sym_sizes = input.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

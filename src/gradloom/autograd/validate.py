@@ -51,13 +51,15 @@ def expandable(shape, to) -> bool:
 
 def sum_to(tensor, shape):
     """Sum out the dimensions along which a tensor of `shape` was broadcast to `tensor`'s shape."""
+    if not shape:
+        return _operators.sum(tensor)
     found = tensor._array.shape
     leading = len(found) - len(shape)
     dims = tuple(range(leading)) + tuple(
         [i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1]
     )
     out = _operators.sum_dim_IntList(tensor, dims, True, None) if dims else tensor
-    return _operators.reshape(out, tuple(shape)) if leading else out
+    return _operators.view(out, tuple(shape)) if leading else out
 
 
 def set_grad_dtype(tensor, value) -> None:

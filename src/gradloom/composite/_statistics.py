@@ -121,7 +121,7 @@ def gradient(self, spacing, dim, edge_order):
             raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal "
                                f"to {what} = {len(dims)}'{why}, but got a list of length {len(spacing)}")
     else:
-        spacing = (1 if spacing is None else spacing,) * len(dims)
+        spacing = (1.0 if spacing is None else spacing,) * len(dims)
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if any(self.size(d) < edge_order + 1 for d in dims):
@@ -142,44 +142,45 @@ def gradient_along(self, dim, edge_order):
 def _gradient_along(x, spacing, dim, edge_order):
     """The derivative along one dimension: inside, at the first point and at the last one. (Nodes are made in PyTorch's
     order, which decides in which order gradients are added up: what stands last is made first.)"""
-    def at(start, length=1):
-        return ops.narrow(x, dim, start, length)
+    def at(start, length):
+        """`length` points from a start on, which counts from the end if it is negative; -2: all but two."""
+        return ops.slice(x, dim, start, start + length or None, 1)
 
     n = x.size(dim)
-    inside, first, last = n - 2, range(edge_order + 1), range(n - edge_order - 1, n)
+    first, last = range(edge_order + 1), range(-edge_order - 1, 0)
     if isinstance(spacing, ops.Tensor):
         gaps = ops.diff(spacing)
         if gaps._array.dtype.kind in "iub":
             gaps = gaps.to(x.dtype)
         shape = [1] * x.dim()
-        shape[dim] = inside
-        before, after = (ops.reshape(ops.narrow(gaps, 0, i, inside), shape) for i in (0, 1))
-        middle = _between_points(at, (0, 1, 2), (before, after), 1, inside)
-        start, end = (_between_points(at, places, [gaps[i] for i in places[:-1]], place)
-                      for places, place in ((first, 0), (last, 2)))
+        shape[dim] = n - 2
+        before, after = (ops.reshape(ops.narrow(gaps, 0, i, n - 2), shape) for i in (0, 1))
+        middle = _between_points(at, range(3), (before, after), 1, -2)
+        start = _between_points(at, first, [gaps[i] for i in range(edge_order)], 0)
+        end = _between_points(at, last, [gaps[i] for i in range(-edge_order, 0)], 2)
     else:
-        low, high = at(0, inside), at(2, inside)
+        low, high = at(0, -2), at(2, -2)
         middle = ops.div_Scalar(high - low, spacing)
-        start, end = (ops.div_Scalar(_difference(at, places, place), spacing)
-                      for places, place in ((first, 0), (last, 2)))
+        start, end = (ops.div_Scalar(_difference(at, places), spacing) for places in (first, last))
         middle = ops.div_Scalar(middle, 2)
     return ops.cat((start, middle, end), dim)
 
 
-def _difference(at, places, place):
-    """The derivative at the first (0) or last (2) of two points at distance 1, or of three, exact for a parabola."""
+def _difference(at, places):
+    """The derivative at an end of two points at distance 1, or of three, exact for a parabola."""
     if len(places) == 2:
-        low, high = at(places[0]), at(places[1])
+        low, high = (at(i, 1) for i in places)
         return high - low
-    factors = (1.5, 2, 0.5) if place else (0.5, 2, -1.5)
-    high, mid, low = (ops.mul_Scalar(at(i), f) for i, f in zip(places[::-1], factors, strict=True))
-    return low - mid + high if place else low + mid - high
+    at_start = places[0] == 0
+    factors = (0.5, 2, -1.5) if at_start else (1.5, 2, 0.5)
+    high, mid, low = (ops.mul_Scalar(at(i, 1), f) for i, f in zip(places[::-1], factors, strict=True))
+    return low + mid - high if at_start else low - mid + high
 
 
 def _between_points(at, places, gaps, place, length=1):
     """The derivative at one of two or three points, with the gaps between them; of three, exact for a parabola."""
     if len(places) == 2:
-        low, high = at(places[0]), at(places[1])
+        low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
     near, far = gaps
     both = near + far

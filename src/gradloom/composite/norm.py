@@ -77,7 +77,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     values = input if input.dtype.is_complex or input.dtype is work else input.to(work)
     if eps is None:
         eps = finfo(values.dtype).eps
-    dims = list(range(input.dim() - len(normalized_shape), input.dim()))
+    dims = list(range(input.dim()))[:-len(normalized_shape) - 1:-1]
     result = values * ops.rsqrt(ops.add_Scalar(ops.mean(ops.pow(values, 2), dims, True), eps, 1))
     if weight is not None:
         result = result * weight

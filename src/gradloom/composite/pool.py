@@ -24,7 +24,7 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
     """The largest element of every window, and its position."""
     _check_rank(self, "max_pool1d")
     values, indices = ops.max_pool2d_with_indices(
-        ops.unsqueeze(self, -2), (1, *kernel_size), (1, *stride) if stride else (), (0, *padding), (1, *dilation),
+        ops.unsqueeze(self, -2), (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding), (1, *dilation),
         ceil_mode)
     return ops.squeeze(values, -2), ops.squeeze(indices, -2)
 
@@ -37,7 +37,7 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window."""
     _check_rank(self, "avg_pool1d")
-    found = ops.avg_pool2d(ops.unsqueeze(self, -2), (1, *kernel_size), (1, *stride) if stride else (), (0, *padding),
+    found = ops.avg_pool2d(ops.unsqueeze(self, -2), (1, *kernel_size), (1, *(stride or kernel_size)), (0, *padding),
                            ceil_mode, count_include_pad, None)
     return ops.squeeze(found, -2)
 
@@ -64,7 +64,7 @@ def adaptive_max_pool1d(self, output_size):
 
 def _adaptive_avg_pool(dims, self, output_size, general):
     if self.dim() in (dims + 1, dims + 2) and tuple(output_size) == (1,) * dims and self.numel():
-        return ops.mean_dim(self, tuple(range(-dims, 0)), True, None)
+        return ops.mean_dim(self, tuple(range(-1, -dims - 1, -1)), True, None)
     return general(self, output_size)
 
 

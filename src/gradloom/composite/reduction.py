@@ -156,10 +156,10 @@ def trapezoid_dx(y, dx, dim):
     """The integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
     if not y.size(dim):
         return ops.sum(y, dim) * 0
-    last = ops.select(y, dim, y.size(dim) - 1)
+    last = ops.select(y, dim, -1)
     ends = ops.select(y, dim, 0) + last
     half = ops.mul_Scalar(ends, 0.5)
-    return ops.mul_Scalar(ops.sum(y, dim) - half, dx)
+    return ops.mul_Scalar(ops.sum(y, dim) - half, float(dx))
 
 
 def trapezoid_x(y, x, dim):
@@ -189,8 +189,7 @@ def cumulative_trapezoid_x(y, x, dim):
 
 def _pairs(y, dim):
     """The sums of neighbours."""
-    late, early = _neighbours(y, dim)
-    return early + late
+    return ops.slice(y, dim, 0, -1, 1) + ops.slice(y, dim, 1, None, 1)
 
 
 def _spacing(y, x, dim):
@@ -209,8 +208,8 @@ def _spacing(y, x, dim):
         x = ops.view(x, shape)
     elif x.dim() < y.dim():
         x = ops.view(x, (*(1,) * (y.dim() - x.dim()), *x.shape))
-    late, early = _neighbours(x, dim)
-    return late - early
+    early = ops.slice(x, dim, 0, -1, 1)
+    return ops.slice(x, dim, 1, None, 1) - early
 
 
 # --- quantiles -------------------------------------------------------------------------------------------------------

@@ -20,23 +20,23 @@ def index_select_backward(grad, sizes, dim, index):
     return ops.index_add_(ops.new_zeros(grad, sizes), dim, index, grad)
 
 
-def gather_backward(grad, sizes, dim, index):
-    """The gradients added up where each element was taken from."""
-    return ops.scatter_add_(ops.new_zeros(grad, sizes), dim, index, grad)
+def gather_backward(grad, self, dim, index, sparse_grad):
+    """The gradients added up where each element was taken from; dense ones, as there are no sparse tensors."""
+    return ops.scatter_add_(ops.new_zeros(grad, self.shape), dim, index, grad)
 
 
-def index_add_source_backward(grad, dim, index, source_dim, alpha):
+def index_add_source_backward(grad, dim, index, source, alpha):
     """The gradient of what `index_add` adds: the parts at the indices, times alpha."""
     parts = ops.index_select(grad, dim, index)
-    if not source_dim and parts.dim():
+    if not source.dim() and parts.dim():
         parts = ops.squeeze(parts, 0)
     return parts if alpha == 1 else ops.mul(parts, alpha)
 
 
-def vector_source_backward(grad, dim, index, source_dim):
+def vector_source_backward(grad, dim, index, source):
     """The gradient of what `index_copy` puts in: the parts at the indices."""
     parts = ops.index_select(grad, dim, index)
-    return parts if source_dim or not parts.dim() else ops.squeeze(parts, 0)
+    return parts if source.dim() or not parts.dim() else ops.squeeze(parts, 0)
 
 
 def index_fill_value_backward(grad, dim, index):
@@ -46,15 +46,15 @@ def index_fill_value_backward(grad, dim, index):
     return ops.sum(ops.index_select(grad, dim, places))
 
 
-def masked_select_backward(grad, sizes, mask):
+def masked_select_backward(grad, self, mask):
     """The gradient put where each element was selected, zeros elsewhere."""
     from ..functional import broadcast_shapes
-    return ops.masked_scatter_(ops.new_zeros(grad, broadcast_shapes(sizes, mask.shape)), mask, grad)
+    return ops.masked_scatter_(ops.new_zeros(grad, broadcast_shapes(self.shape, mask.shape)), mask, grad)
 
 
-def take_backward(grad, sizes, index):
+def take_backward(grad, self, index):
     """The gradients added up where each element was taken from."""
-    return ops.put_(ops.new_zeros(grad, sizes), index, grad, True)
+    return ops.put_(ops.new_zeros(grad, self.shape), index, grad, True)
 
 
 def put_self_backward(grad, index, source, accumulate):
@@ -160,7 +160,7 @@ def _spread(index, dim, source):
 _SUM, _MEAN, _MAX = range(3)
 
 
-def embedding_bag_backward(grad, indices, bag_of, sizes, places, rows, scale_grad_by_freq, mode, sparse,
+def embedding_bag_backward(grad, indices, offsets, bag_of, sizes, places, rows, scale_grad_by_freq, mode, sparse,
                            per_sample_weights, padding_idx):
     """The gradient of the table of `_embedding_bag`: that of each bag for its rows, divided by their number for means
     and times their factors; for maxima, for the row that each comes from.

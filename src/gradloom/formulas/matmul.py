@@ -6,9 +6,19 @@ from .. import _operators as ops
 from .elementwise import maybe_multiply
 
 
-def over_batch(matrix, count):
-    """A matrix (n, m) as a batch (count, n, m) of equal ones."""
-    return matrix.unsqueeze(0).expand((count, *matrix.shape))
+def addbmm_batch1_backward(grad, count, rows, batch2, columns, alpha):
+    """The gradient of alpha * (the sum of batch1[i] @ batch2[i]) for batch1: conj(alpha) * grad @ batch2[i]^H."""
+    return maybe_multiply(_over_batch(grad, count, rows, columns).bmm(batch2.transpose(1, 2).conj()), alpha.conjugate())
+
+
+def addbmm_batch2_backward(grad, count, rows, batch1, columns, alpha):
+    """The same for batch2: conj(alpha) * batch1[i]^H @ grad."""
+    return maybe_multiply(batch1.transpose(1, 2).conj().bmm(_over_batch(grad, count, rows, columns)), alpha.conjugate())
+
+
+def _over_batch(matrix, count, rows, columns):
+    """A matrix as a batch of equal ones."""
+    return matrix.unsqueeze(0).expand((count, rows, columns))
 
 
 def mm_mat1_backward(grad, mat2, sizes, strides, alpha):

@@ -223,7 +223,7 @@ def _groups(N, C, HxW, group):
     return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1))
 
 
-def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, mask):
+def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps, mask):
     """The gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
 
     The means and deviations, which only who calls the operator itself can use, have the gradients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import _operators as ops
+from ..autograd.validate import sum_to
 
 
 def to_copy_backward(grad, dtype):
@@ -234,3 +235,8 @@ def _may_overlap(sizes, strides):
             return True
         reach += (n - 1) * s
     return False
+
+
+def summed_to(grad, sizes):
+    """The gradient summed over the dimensions along which a tensor of these sizes was expanded."""
+    return grad if grad._array.shape == sizes else sum_to(grad, sizes)
