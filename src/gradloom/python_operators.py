@@ -31,6 +31,7 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
 _OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
+_ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # of which a number is no operand, either
 
 
 def bind_python_operators(guards) -> None:
@@ -62,18 +63,18 @@ def bind_python_operators(guards) -> None:
 
 
 class _OperatorGuard:
-    """Calls a guard; NotImplemented where it refuses an operand that is neither a tensor nor a number."""
+    """Calls a guard; NotImplemented where it refuses an operand of a class that is none of the operator's."""
 
-    __slots__ = ("guard",)
+    __slots__ = ("guard", "operands")
 
-    def __init__(self, guard):
-        self.guard = guard
+    def __init__(self, guard, operands):
+        self.guard, self.operands = guard, operands
 
     def __call__(self, first, second, **keywords):
         try:
             return self.guard(first, second, **keywords)
         except TypeError:
-            if isinstance(second, _OPERANDS):
+            if isinstance(second, self.operands):
                 raise
         return NotImplemented
 
@@ -84,7 +85,7 @@ def _with_guard(wrapper, guard, method):
     own = {name: names[name] for name in code.co_names if name in names}
     for name, value in own.items():
         if value is guard:
-            own[name] = _OperatorGuard(guard)
+            own[name] = _OperatorGuard(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)
     own["__builtins__"] = builtins
     own["__name__"] = wrapper.__module__
     found = FunctionType(code, own, method, wrapper.__defaults__)
@@ -109,11 +110,13 @@ def _choosing(function, name, method):
 
 
 def _swapped(function, method):
+    operands = Tensor if method in _ONLY_TENSORS else _OPERANDS
+
     def operator(self, other):
         if not isinstance(self, Tensor):
             raise TypeError(f"descriptor '{method}' for 'Tensor' objects doesn't apply to a '{type(self).__name__}' "
                             "object")
-        return function(other, self) if isinstance(other, _OPERANDS) else _unknown(method, self, other)
+        return function(other, self) if isinstance(other, operands) else _unknown(method, self, other)
     operator.__name__ = method
     return operator
 

@@ -232,3 +232,21 @@ def test_empty_inputs_and_outputs(torch, F):
     e = torch.zeros(0, dtype=torch.float64)
     assert tuple(F.jacobian(lambda t: t.sum(), e).shape) == (0,)
     assert F.vjp(lambda t: t * 2, e, e)[1].numel() == 0
+
+
+@pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
+def test_a_vector_that_is_no_tensor_is_refused_by_the_name_of_the_function(torch, name):
+    function = getattr(torch.autograd.functional, name)
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match=f"The v given to {name} must be either a Tensor or a tuple of Tensors but the "
+                                        "given v has type <class 'float'>"):
+        function(lambda a: (a ** 2).sum() if name in ("vhp", "hvp") else a, x, 1.0)
+
+
+def test_the_unit_vectors_of_several_tensors_are_cut_into_their_parts(torch):
+    build = torch.autograd.functional._construct_standard_basis_for
+    first, second = build((torch.zeros(2), torch.zeros(1, 1, dtype=torch.float64)), (2, 1))
+    assert first.tolist() == [[1, 0], [0, 1], [0, 0]] and second.tolist() == [[0], [0], [1]]
+    assert first.dtype is torch.float32 and second.dtype is torch.float64
+    with pytest.raises(AssertionError):
+        build((), ())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..tensor import Tensor
     from ..types import TensorOrTensors
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -51,7 +52,7 @@ def vjp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     call.require_grad(outputs, "outputs")
     v = _vector(v, outputs, call.single_output,
                 "The vector v can only be None if the user-provided function returns a single Tensor with a single "
-                "element.")
+                "element.", call.name)
     with set_grad_enabled(create_graph or is_grad_enabled()):
         found = call.filled(call.grad(outputs, call.inputs, v, create_graph), call.inputs, "back")
     return call.returned(outputs, call.single_output), call.returned(found, call.single_input)
@@ -77,7 +78,7 @@ def jvp(func: Callable[..., Any], inputs: TensorOrTensors, v: TensorOrTensors | 
     call = _Call("jvp", func, inputs, create_graph, strict)
     v = _vector(v, call.inputs, call.single_input,
                 "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element.")
+                "single element.", call.name)
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
     u = _zeros_with_grad(outputs)
@@ -350,7 +351,7 @@ def _first_derivative(name, func, inputs, v, create_graph, strict):
     call = _Call(name, func, inputs, create_graph, strict)
     v = _vector(v, call.inputs, call.single_input,
                 "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
-                "single element.")
+                "single element.", call.name)
     outputs = call.evaluate()
     call.require_grad(outputs, "outputs")
     _check_one_value(name, outputs, call.single_output)
@@ -373,11 +374,35 @@ def _check_strategy(strategy):
                              f'prefer to use "reverse-mode". Got: {strategy!r}')
 
 
+def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """The unit vectors of the space of several tensors together, cut into the tensors' parts.
+
+    Args:
+        tensors: whose dtypes the parts have.
+        tensor_numels: how many elements each of them has.
+
+    Returns:
+        A matrix for each tensor, with a row for each element of all of them and a column for each of its own.
+
+    Raises:
+        AssertionError: without any tensor.
+    """
+    if not tensors or len(tensors) != len(tensor_numels):
+        raise AssertionError("Expected at least one tensor, and a number of elements for each")
+    total = sum(tensor_numels)
+    parts, first = [], 0
+    for tensor, count in zip(tensors, tensor_numels, strict=True):
+        whole = ops.eye(total, dtype=tensor.dtype)
+        parts.append(whole[:, first:first + count].contiguous())
+        first += count
+    return tuple(parts)
+
+
 def _zeros_with_grad(tensors):
     return tuple([ops.zeros_like(t).detach().requires_grad_() for t in tensors])
 
 
-def _vector(v, like, single, message):
+def _vector(v, like, single, message, name):
     """The vector of a product as a tuple, checked against the tensors that it multiplies."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -390,7 +415,8 @@ def _vector(v, like, single, message):
         raise RuntimeError("The given v should contain a single Tensor.")
     for i, (one, other) in enumerate(zip(given, like, strict=True)):
         if not isinstance(one, ops.Tensor):
-            raise TypeError(f"The v given must be either a Tensor or a tuple of Tensors but the value at index {i} has "
+            what = f"value at index {i}" if isinstance(v, tuple) else "given v"
+            raise TypeError(f"The v given to {name} must be either a Tensor or a tuple of Tensors but the {what} has "
                             f"type {type(one)}.")
         if one.shape != other.shape:
             where = "" if single else f"Entry {i} in "

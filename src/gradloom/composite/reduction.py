@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from .. import _operators as ops
-from ..dtype import int64
+from ..dtype import int64, scalar_type_name
 from ..kernels._dims import wrap_dim
 from ..kernels._histograms import histogramdd as counts_in_grid
 from ..kernels._histograms import histogramdd_edges
@@ -61,8 +61,10 @@ def std_mean_dim(self, dim, unbiased, keepdim):
 def nanmean(self, dim, keepdim, dtype):
     """The mean of the elements that are not NaN."""
     if not self.is_floating_point():
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {self.dtype}"
-                           if not self.is_complex() else "nansum on CPU does not support complex inputs")
+        if self.is_complex():
+            raise RuntimeError("nansum on CPU does not support complex inputs")
+        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
+                           f"{scalar_type_name(self.dtype)}")
     count = ops.sum(ops.logical_not(ops.isnan(self.detach())), dim, keepdim)
     return ops.nansum(self, dim, keepdim, dtype=dtype) / count
 

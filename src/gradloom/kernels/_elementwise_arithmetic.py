@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._layout import as_operands
+from ._numbers import number_as
 from ._precision import Wide, is_half, widen
 from ._reduced import like, own, shared, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
@@ -232,8 +233,10 @@ def _integer_power(base, exponent, negative):
 def pow_scalar(self, exponent):
     """`self ** exponent` for a number, with the common exponents as products, roots and quotients."""
     kind = self.dtype.kind
-    if kind in "iu" and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if kind in "iu":
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        number_as(exponent, self.dtype)  # raises for one that the dtype does not have
     if exponent == 2:
         return np.multiply(self, self)
     if exponent == 1:

@@ -158,6 +158,8 @@ def right_shift(self, other):
     refuse("rshift_cpu", self, "bfVc")
     bits = 8 * self.dtype.itemsize
     lost = (other < 0) | (other >= bits)
+    if self.dtype.kind == "u":
+        return np.where(lost, self.dtype.type(0), np.right_shift(self, np.where(lost, 0, other).astype(self.dtype)))
     return np.right_shift(self, np.where(lost, bits - 1, other).astype(self.dtype)) if lost.any() else \
         np.right_shift(self, other)
 
