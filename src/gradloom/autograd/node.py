@@ -373,11 +373,12 @@ def _laid_out_as(variable, array):
     like = variable._array
     if like.flags.c_contiguous and like.shape == array.shape:
         return np.empty(array.shape, array.dtype)
+    from ..kernels._layout import new_like
     from ..kernels._overlap import is_dense
     from .validate import expandable
     if like.shape != array.shape and not expandable(array.shape, like.shape):
         return np.empty(array.shape, array.dtype)
-    return np.empty_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
+    return new_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
 
 
 _ALONE = (0, 0, 0)

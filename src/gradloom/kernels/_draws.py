@@ -33,6 +33,7 @@ from ._filling import (
     require,
     scalar_name,
 )
+from ._layout import new_like
 from ._mt19937 import Stream
 from ._random_continuous import cauchy_, exponential_, geometric_, log_normal_
 from ._random_integers import randint, random_, randperm
@@ -304,8 +305,8 @@ def native_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndar
     For p = 1 both are zero and nothing is drawn.
     """
     if p == 1:
-        return np.zeros_like(array), np.zeros_like(array, dtype=np.bool_)
-    mask = bernoulli_(stream, np.empty_like(array, dtype=np.bool_), 1 - p)
+        return tuple([new_like(array, kind, make=np.zeros_like) for kind in (None, np.bool_)])
+    mask = bernoulli_(stream, new_like(array, np.bool_), 1 - p)
     result = array * mask
     result *= result.dtype.type(1 / (1 - p))
     return result, mask

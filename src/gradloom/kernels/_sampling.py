@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ._filling import DIGITS, scalar_name
+from ._layout import new_like
 from ._mt19937 import Stream
 from ._random_continuous import exponential_
 
@@ -62,7 +63,7 @@ def _race(stream, rows, count):
     if rows.shape[1] == 0 or (rows.sum(axis=1) == 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     with np.errstate(divide="ignore", invalid="ignore"):
-        quotients = rows / exponential_(stream, np.empty(rows.shape, rows.dtype))
+        quotients = rows / exponential_(stream, new_like(rows))
     if count == 1:
         return quotients.argmax(axis=1).reshape(-1, 1)
     return np.argsort(-quotients, axis=1, kind="stable")[:, :count].copy()

@@ -11,7 +11,7 @@ from ..dtype import default
 from . import _draws
 from ._filling import scalar_name
 from ._index_checks import writable
-from ._layout import new_like
+from ._layout import new_like, row_major
 from ._mt19937 import default_stream
 from ._piecewise import leaky_relu, leaky_relu_backward
 
@@ -235,7 +235,7 @@ def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
     if not training:
         return leaky_relu(self, (float(lower) + float(upper)) / 2)
     noise[...] = _draws.rrelu_noise(generator or default_stream, self, lower, upper)
-    return self * noise
+    return row_major(self * noise)
 
 
 def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):

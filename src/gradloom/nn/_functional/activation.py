@@ -257,7 +257,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    gumbels = -gl.empty_like(logits).exponential_().log()
+    noise = gl.empty_like(logits, memory_format=gl.contiguous_format)  # drawn in the order of the indices
+    gumbels = -noise.exponential_().log()
     soft = ((logits + gumbels) / tau).softmax(dim)
     if not hard:
         return soft
