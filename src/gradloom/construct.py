@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,17 +212,26 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
             array = array_of(args[0], wanted)
             if not array.ndim:
                 raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
-    elif not all(hasattr(n, "__index__") and n.__class__ is not bool for n in args):
-        raise TypeError("new() received an invalid combination of arguments - got "
-                        f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
-                        "expected")
-    elif min(args) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(args)}: {list(args)}")
     else:
-        array = np.empty(args, wanted.numpy)
+        array = np.empty(_sizes(args), wanted.numpy)
     out = new(cls)
     out._array, out._edge, out._vc = array, NO_EDGE, None
     return made(out)
+
+
+def _sizes(args):
+    """The sizes of `Tensor(2, 3)`."""
+    try:
+        if any(n.__class__ is bool for n in args):
+            raise TypeError
+        sizes = [index(n) for n in args]
+    except TypeError:
+        raise TypeError("new() received an invalid combination of arguments - got "
+                        f"({', '.join(type(n).__name__ for n in args)}), where sizes, or data as one sequence, are "
+                        "expected") from None
+    if min(sizes) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+    return sizes
 
 
 def _of_storage(source, wanted):

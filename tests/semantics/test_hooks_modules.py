@@ -211,3 +211,27 @@ def test_hooks_of_the_old_kind_see_the_last_node(torch, nn):
     full.register_full_backward_hook(lambda *args: None)
     with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full backward hooks"):
         full.register_backward_hook(print)
+
+
+def test_hooks_that_always_run_see_the_arguments_as_pre_hooks_left_them(torch):
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    module, seen = Fails(), []
+    module.register_forward_pre_hook(lambda m, args: (args[0] * 2,))
+    module.register_forward_hook(lambda m, args, out: seen.append((args[0].item(), out)), always_call=True)
+    with pytest.raises(ValueError, match="no"):
+        module(torch.tensor(3.0))
+    module.register_forward_pre_hook(lambda m, args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        module(torch.tensor(4.0))
+    assert seen == [(6.0, None), (8.0, None)]
+
+
+def test_backward_pre_hooks_alone_warn_where_no_input_requires_a_gradient(torch):
+    module, seen = torch.nn.Linear(2, 1), []
+    module.register_full_backward_pre_hook(lambda m, grads: seen.append(grads[0].item()))
+    with pytest.warns(UserWarning, match="Full backward hook is firing when gradients are computed"):
+        module(torch.ones(2)).sum().backward()
+    assert seen == [1.0]

@@ -250,17 +250,18 @@ class Calling:
 
 def _call_with_hooks(module, args, kwargs):
     if not (_global_forward_hooks_always_called or module._forward_hooks_always_called):
-        return _hooked_forward(module, args, kwargs, _Progress())
-    progress = _Progress()
+        return _hooked_forward(module, _Progress(args, kwargs))
+    progress = _Progress(args, kwargs)
     try:
-        return _hooked_forward(module, args, kwargs, progress)
+        return _hooked_forward(module, progress)
     except Exception:
         # The hooks that asked to run in any case and have not; the error goes on to the caller afterwards.
         for hooks, always, with_kwargs in _forward_hook_tables(module):
             for number, hook in hooks.items():
                 if number in always and number not in progress.called:
                     try:
-                        _run_forward_hook(hook, number in with_kwargs, module, args, kwargs, progress.result)
+                        _run_forward_hook(hook, number in with_kwargs, module, progress.args, progress.kwargs,
+                                          progress.result)
                     except Exception as error:
                         warnings.warn(
                             "module forward hook with ``always_call=True`` raised an exception that was "
@@ -271,10 +272,10 @@ def _call_with_hooks(module, args, kwargs):
 
 
 class _Progress:
-    """How far a call has come: what it has computed, and which always-called hooks have run."""
+    """How far a call has come: its arguments as pre-hooks left them, its result, and which always-called hooks ran."""
 
-    def __init__(self) -> None:
-        self.result = None
+    def __init__(self, args, kwargs) -> None:
+        self.args, self.kwargs, self.result = args, kwargs, None
         self.called = set()
 
 
@@ -289,16 +290,17 @@ def _forward_hook_tables(module):
     )
 
 
-def _hooked_forward(module, args, kwargs, progress):
+def _hooked_forward(module, progress):
     full, partial, pre = [], [], []
     if module._backward_hooks or _global_backward_hooks:
         full, partial = module._get_backward_hooks()
     if module._backward_pre_hooks or _global_backward_pre_hooks:
         pre = module._get_backward_pre_hooks()
-    args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
+    _run_forward_pre_hooks(module, progress)
     backward = BackwardHook(module, full, pre) if full or pre else None
     if backward is not None:
-        args = backward.setup_input_hook(args)
+        progress.args = backward.setup_input_hook(progress.args)
+    args, kwargs = progress.args, progress.kwargs
     result = progress.result = module.forward(*args, **kwargs)
     for hooks, always, with_kwargs in _forward_hook_tables(module):
         for number, hook in tuple(hooks.items()):
@@ -320,14 +322,14 @@ def _hooked_forward(module, args, kwargs, progress):
     return result
 
 
-def _run_forward_pre_hooks(module, args, kwargs):
+def _run_forward_pre_hooks(module, progress):
     for hooks, with_kwargs in (
         (_global_forward_pre_hooks, _global_forward_pre_hooks_with_kwargs),
         (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs),
     ):
         for number, hook in tuple(hooks.items()):
             if number in with_kwargs:
-                answer = hook(module, args, kwargs)
+                answer = hook(module, progress.args, progress.kwargs)
                 if answer is None:
                     continue
                 if not (isinstance(answer, tuple) and len(answer) == 2):
@@ -335,12 +337,11 @@ def _run_forward_pre_hooks(module, args, kwargs):
                         "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
                         f"{answer}."
                     )
-                args, kwargs = answer
+                progress.args, progress.kwargs = answer
             else:
-                answer = hook(module, args)
+                answer = hook(module, progress.args)
                 if answer is not None:
-                    args = answer if isinstance(answer, tuple) else (answer,)
-    return args, kwargs
+                    progress.args = answer if isinstance(answer, tuple) else (answer,)
 
 
 def _attach_partial_hooks(module, hooks, args, result):
