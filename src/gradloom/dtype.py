@@ -304,6 +304,12 @@ def legacy_type_name(d: dtype) -> str:
     return f"torch.{_LEGACY[d]}Tensor"
 
 
+def type_text(d: dtype) -> str:
+    """How PyTorch's messages name a tensor of the CPU with this dtype: torch.FloatTensor, but CPUComplexFloatType."""
+    return legacy_type_name(d) if d._name in _WITH_LEGACY_TYPES else f"CPU{scalar_type_name(d)}Type"
+
+
+_WITH_LEGACY_TYPES = ("float16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64")
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
             "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "int64": "long int",
             "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}

@@ -191,8 +191,11 @@ class Tensor(TensorBase):
         if not isinstance(requires_grad, bool):
             raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                             f"{type(requires_grad).__name__}")
-        if not (requires_grad and self._edge is not NO_EDGE and self.requires_grad):
+        view = self._view
+        if not (requires_grad and self.requires_grad):
             self.requires_grad = requires_grad
+        elif view is not None and view.edge is NO_EDGE:  # it requires grad because its base does, and now by itself
+            view.is_own_leaf = True
         return self
 
     @property

@@ -18,6 +18,7 @@ import gradloom  # noqa: E402
 from .side_by_side import _close, first_line, graph  # noqa: E402
 
 PROGRAMS = 300
+COMPLEX_PROGRAMS = 200
 
 VIEWS = (
     "{a}.view(-1)",
@@ -88,15 +89,35 @@ NEW = (
     "{a}.exp()",
     "L.cat([{a}.reshape(-1), {b}.reshape(-1)])",
 )
+# For complex numbers: views with the conjugate and the negative bit, and of the parts.
+COMPLEX_VIEWS = (
+    *VIEWS,
+    *(
+        "{a}.conj()",
+        "{a}.imag",
+        "{a}.real",
+        "{a}.conj().imag",
+        "{a}.mH",
+        "{a}.adjoint()",
+        "L._neg_view({a})",
+        "{a}.resolve_conj()",
+        "{a}.resolve_neg()",
+        "L.view_as_real({a})",
+        "L.view_as_complex({a})",
+    )
+    * 2,
+)
+COMPLEX_WRITES = (*WRITES, "{a}.copy_({a}.conj())", "{a}.conj_physical_()", "{a}.mul_(1j)", "{a}.conj().add_({b})")
+COMPLEX_NEW = (*NEW, "{a} * {b}.conj()", "{a}.conj_physical()", "{a}.abs()")
 CONTEXTS = {"no_grad": lambda L: L.no_grad(), "": None}
 
 
-def program(seed: int) -> list[tuple[str, str, str]]:
+def program(seed: int, views=VIEWS, writes=WRITES, new=NEW) -> list[tuple[str, str, str]]:
     """Statements as (context, target name, expression)."""
     choose = random.Random(seed)
     names, statements = ["x", "w"], []
     for i in range(choose.randint(4, 9)):
-        kind = choose.choices((VIEWS, WRITES, NEW), (5, 4, 2))[0]
+        kind = choose.choices((views, writes, new), (5, 4, 2))[0]
         recent = names[-3:] if choose.random() < 0.8 else names
         a, b = choose.choice(recent), choose.choice(names)
         if i == 0:
@@ -119,17 +140,18 @@ def history(tensor):
 class Machine:
     """Runs a program with one library."""
 
-    def __init__(self, library, shape):
+    def __init__(self, library, shape, turn=1):
         self.library = library
+        dtype = library.complex128 if isinstance(turn, complex) else library.float64
         count = 1
         for n in shape:
             count *= n
         self.tensors = {
-            "x": library.tensor([0.3 + 0.1 * i for i in range(count)], dtype=library.float64)
+            "x": library.tensor([(0.3 + 0.1 * i) * turn**i for i in range(count)], dtype=dtype)
             .reshape(shape)
             .clone()
             .requires_grad_(),
-            "w": library.tensor([1.1 - 0.07 * i for i in range(count)], dtype=library.float64)
+            "w": library.tensor([(1.1 - 0.07 * i) * turn ** (i + 1) for i in range(count)], dtype=dtype)
             .reshape(shape)
             .clone(),
         }
@@ -166,6 +188,7 @@ class Machine:
                 "base": base,
                 "requires_grad": t.requires_grad,
                 "offset": t.storage_offset(),
+                "bits": (t.is_conj(), t.is_neg()),
                 **history(t),
             }
         return found
@@ -177,6 +200,7 @@ class Machine:
             if t.requires_grad:
                 try:
                     term = (t * (1 + 0.1 * position)).sum()
+                    term = (term * (1 - 0.5j)).real if term.is_complex() else term
                 except RuntimeError:  # a stale view, which `history` has seen
                     continue
                 loss = term if loss is None else loss + term
@@ -193,9 +217,9 @@ class Machine:
         }
 
 
-def compare(shape, statements) -> None:
+def compare(shape, statements, turn=1) -> None:
     """Run a program with both libraries and fail at the first difference."""
-    theirs, ours = Machine(torch, shape), Machine(gradloom, shape)
+    theirs, ours = Machine(torch, shape, turn), Machine(gradloom, shape, turn)
     done = []
     for statement in statements:
         done.append(f"{statement[1]} = {statement[2]}" + (f"  # {statement[0]}" if statement[0] else ""))
@@ -203,6 +227,8 @@ def compare(shape, statements) -> None:
         text = "\n".join(done)
         assert (found is None) == (expected is None), f"{text}\n gradloom: {found}\n PyTorch:  {expected}"
         if expected is not None:
+            if all("doesn't work on unresolved conjugated tensors" in text for text in (expected, found)):
+                continue  # what to do about it is said in other words
             assert found == expected, f"{text}\n gradloom: {found}\n PyTorch:  {expected}"
             continue
         before, after = theirs.state(), ours.state()
@@ -222,3 +248,9 @@ def compare(shape, statements) -> None:
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_random_program(seed):
     compare(((3, 3), (2, 3), (4,), (2, 2, 2))[seed % 4], program(seed))
+
+
+@pytest.mark.parametrize("seed", range(COMPLEX_PROGRAMS))
+def test_random_program_of_complex_numbers(seed):
+    statements = program(seed, COMPLEX_VIEWS, COMPLEX_WRITES, COMPLEX_NEW)
+    compare(((3, 3), (2, 3), (4,), (2, 2, 2))[seed % 4], statements, 0.6 + 0.8j)

@@ -336,3 +336,34 @@ def test_an_argument_without_derivative_may_not_require_a_gradient(torch, operat
     with torch.no_grad():
         assert not call(torch.nn.functional, x, y).requires_grad
     assert call(torch.nn.functional, x, y.detach()).requires_grad == requires
+
+
+def test_a_view_made_without_grad_mode_becomes_a_leaf_of_its_own(torch):
+    base = torch.ones(2, 2, requires_grad=True) * 2
+    with torch.no_grad():
+        view = base.t()
+    assert view.requires_grad and view.is_leaf
+    (view * 1.5).sum().backward()
+    assert view.grad is None
+    assert view.requires_grad_() is view
+    (view * 1.5).sum().backward()
+    assert view.grad.tolist() == [[1.5, 1.5], [1.5, 1.5]]
+
+
+def test_a_saved_tensor_that_was_detached_in_place_is_said_to_be_so_even_if_it_was_written(torch):
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    z = y * y
+    y.detach_().zero_()
+    with pytest.raises(RuntimeError, match="saved tensor that has been detached in-place"):
+        z.sum().backward()
+
+
+def test_messages_name_types_as_pytorch_does(torch):
+    for dtype, text in ((torch.float32, "torch.FloatTensor"), (torch.bfloat16, "CPUBFloat16Type"),
+                        (torch.complex64, "CPUComplexFloatType"), (torch.float16, "torch.HalfTensor")):
+        x = torch.ones(2, dtype=dtype, requires_grad=True)
+        y = x.exp()
+        y.mul_(2)
+        with pytest.raises(RuntimeError, match=rf"inplace operation: \[{text} \[2\]\], which is output 0 of Exp"):
+            y.backward(torch.ones_like(y))

@@ -142,6 +142,8 @@ class SavedVariable:
         if self.unpack_hook is not None:
             return self._unpack_hooked(node)
         if self.counter[0] != self.version:
+            if self.tensor is not None and self.tensor._detachments != self.detachments:
+                check_attached(self.tensor)
             raise RuntimeError(modified_message(self.array, self.tensor, self.output_nr, node, self.counter,
                                                 self.version, self))
         if self.tensor is not None:
@@ -222,6 +224,8 @@ def unpack(saved, node):
     if isinstance(saved, _operators.Tensor):
         counter = saved._vc  # saved at version 0, before it had a counter
         if counter is not None and counter[0] != 0:
+            if saved._detachments:
+                check_attached(saved)
             raise RuntimeError(modified_message(saved._array, saved, None, node, counter, 0, saved))
         if saved._detachments:
             check_attached(saved)
@@ -254,7 +258,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
         expected: the version that was saved.
         saved: what the node holds, to find its name.
     """
-    from ..dtype import TYPE_OF, legacy_type_name
+    from ..dtype import TYPE_OF, type_text
     from .error_notes import written_by
 
     if tensor is not None:
@@ -267,7 +271,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
         if maker is not None:
             origin = f", which is output {nr} of {operator_name(maker)},"
     return ("one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{legacy_type_name(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
+            f"[{type_text(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
             f"expected version {expected} instead.{written_by(node, saved, counter, expected)}")
 
 

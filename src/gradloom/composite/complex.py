@@ -12,9 +12,7 @@ def conj(self):
 
 def conj_physical(self):
     """The complex conjugate, computed at once; a real tensor itself."""
-    if self._array.dtype.kind != "c":
-        return self
-    return ops.clone(ops._conj(self)) if self.is_conj() else ops._conj_physical(self)
+    return ops._conj_physical(self) if self._array.dtype.kind == "c" else self
 
 
 def resolve_conj(self):

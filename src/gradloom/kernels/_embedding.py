@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, legacy_type_name
+from ..dtype import TYPE_OF, type_text
 from ._accumulate import add_rows, workspace
 from ._index_checks import writable
 
@@ -36,7 +36,7 @@ def check_dtype(name, array, argument, position) -> None:
     """Raise RuntimeError unless an array is int32 or int64."""
     if array.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"Expected tensor for argument #{position} '{argument}' to have one of the following scalar "
-                           f"types: Long, Int; but got {legacy_type_name(TYPE_OF[array.dtype])} instead (while "
+                           f"types: Long, Int; but got {type_text(TYPE_OF[array.dtype])} instead (while "
                            f"checking arguments for {name})")
 
 

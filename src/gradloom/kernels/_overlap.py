@@ -26,11 +26,16 @@ def check_no_internal_overlap(array) -> None:
 
 
 def check_no_partial_overlap(array, other) -> None:
-    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written."""
-    if other is array or owner(array) is not owner(other) or not np.may_share_memory(array, other):
+    """Raise RuntimeError if an operand shares some, but not all, elements with an array that is to be written.
+
+    An operand with a conjugate or negative bit is resolved before, which makes a copy.
+    """
+    if other is array or type(array) is not np.ndarray or type(other) is not np.ndarray:
+        return
+    if owner(array) is not owner(other) or not np.may_share_memory(array, other):
         return
     if is_dense(array) and is_dense(other):
-        same = (array.shape == other.shape and array.strides == other.strides
+        same = (array.shape == other.shape and array.strides == other.strides and array.itemsize == other.itemsize
                 and address(array) == address(other))
         if not same:
             raise RuntimeError(_PARTIAL)

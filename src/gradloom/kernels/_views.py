@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, legacy_type_name, scalar_type_name
+from ..dtype import TYPE_OF, scalar_type_name, type_text
 from ..memory import offset_in_elements, strided_view
 from ._dims import infer_size, wrap_dim, wrap_dims
 
@@ -90,7 +90,7 @@ def expand(self, size, implicit=False):
     old_shape, old_strides = self.shape, self.strides
     lead = len(size) - len(old_shape)
     if lead < 0:
-        raise RuntimeError(f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
+        raise RuntimeError(f"expand({type_text(TYPE_OF[self.dtype])}{{{list(old_shape)}}}, size="
                            f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
                            f"the number of dimensions in the tensor ({self.ndim})")
     shape, strides, step = [], [], self.itemsize

@@ -296,10 +296,10 @@ def check_expand(self: np.ndarray, shape: tuple) -> None:
     if self.shape == shape:
         return
     if self.ndim > len(shape):
-        from ..dtype import legacy_type_name
+        from ..dtype import type_text
 
         raise RuntimeError(
-            f"expand({legacy_type_name(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "
+            f"expand({type_text(TYPE_OF[self.dtype])}{{{list(self.shape)}}}, size={list(shape)}): "
             f"the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
             f"dimensions in the tensor ({self.ndim})"
         )
