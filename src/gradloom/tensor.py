@@ -452,10 +452,11 @@ class Tensor(TensorBase):
             force: give a copy where there is no such ndarray.
 
         Raises:
-            RuntimeError: if the tensor requires grad, or its conjugate or negative bit is set, unless `force`.
+            RuntimeError: in grad mode, if the tensor requires grad; or if its conjugate or negative bit is set; unless
+                `force`.
             TypeError: for bfloat16, which NumPy does not know.
         """
-        if self.requires_grad and not force:
+        if self.requires_grad and not force and not state.flags & GRAD_OFF:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if type(self._array) is not ndarray and self._array.__class__ is ndarray:
             return self._resolved_array(force)

@@ -1,5 +1,8 @@
 """Custom functions that return or write to their inputs or views of them, and custom functions in forward mode."""
 
+import gc
+import weakref
+
 import pytest
 
 FORBIDDEN = "This view was created inside a custom Function"
@@ -388,3 +391,61 @@ def test_reverse_over_forward(torch, fw):
         assert found.tolist() == [12.0]
         assert torch.autograd.grad(found.sum(), x, retain_graph=True)[0].tolist() == [12.0]
     assert torch.autograd.grad(primal.sum(), x)[0].tolist() == [12.0]
+
+
+# --- lifetimes, and classes of results ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("view", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_written_input_makes_no_cycle(torch, view, saved):
+    def forward(ctx, x):
+        if saved:
+            ctx.save_for_backward(x)
+        return write(ctx, x)
+    base = leaf(torch, 1.0, 2.0) * 1
+    y = make(torch, forward)(base[:1] if view else base)
+    kept = weakref.ref(y)
+    gc.collect()
+    gc.disable()
+    try:
+        del base, y
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_a_marked_output_makes_no_cycle(torch):
+    def forward(ctx, x):
+        y = x * 2
+        ctx.mark_non_differentiable(y)
+        return y, x * 3
+    marked, y = make(torch, forward, lambda ctx, g, h: h)(leaf(torch, 1.0))
+    assert y.grad_fn.non_differentiable is None and y.grad_fn.dirty_tensors is None
+    kept = weakref.ref(marked)
+    del marked
+    assert kept() is None
+
+
+def test_a_view_that_was_written_and_saved_is_the_functions_result(torch):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return write(ctx, x)
+    seen = []
+
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        seen.append((x.tolist(), x.grad_fn is ctx, x._is_view()))
+        return g * x
+    a = leaf(torch, 1.0, 2.0)
+    base = a * 1
+    make(torch, forward, backward)(base[:1])
+    found, = torch.autograd.grad(base.sum(), a, create_graph=True)
+    assert seen == [([2.0], True, False)] and found.tolist() == [2.0, 1.0]
+    found.sum().backward()
+    assert a.grad.tolist() == [2.0, 0.0]
+
+
+def test_a_parameter_that_comes_back_is_a_tensor(torch):
+    parameter = torch.nn.Parameter(torch.ones(2))
+    y = make(torch, lambda ctx, x: x)(parameter)
+    assert type(y) is torch.Tensor and y._base is parameter

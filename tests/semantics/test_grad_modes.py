@@ -478,3 +478,14 @@ def test_all_names_of_the_module_are_there(torch):
     names = {}
     exec(f"from {torch.__name__}.autograd.grad_mode import *", names)
     assert names["no_grad"] is torch.no_grad and names["enforce_grad_layout_policy"](True) is not None
+
+
+def test_numpy_reads_a_tensor_that_requires_grad_where_nothing_is_recorded(torch):
+    a = torch.ones(2, requires_grad=True)
+    for tensor in (a, a * 1):
+        with pytest.raises(RuntimeError, match="Can't call numpy"):
+            tensor.numpy()
+        with torch.no_grad():
+            assert tensor.numpy().tolist() == tensor.__array__().tolist() == [1.0, 1.0]
+        with torch.inference_mode():
+            assert tensor.numpy().shape == (2,)

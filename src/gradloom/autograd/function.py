@@ -302,7 +302,7 @@ class Function(metaclass=FunctionMeta):
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
             propagate_tangents(cls, ctx, args, is_tensor, wrapped)
-        ctx.saved_for_forward = None
+        ctx.saved_for_forward = ctx.dirty_tensors = ctx.non_differentiable = None  # results, which hold ctx in turn
         return wrapped if isinstance(output, tuple) else wrapped[0]
 
 

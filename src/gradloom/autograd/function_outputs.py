@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _operators
-from ..dispatch import FORWARD_AD, state
+from ..dispatch import FORWARD_AD, disabled_torch_function, state
 from .edge import gradient_edge
 from .node import NO_EDGE, bump_version
 from .saved_variable import SavedVariable
@@ -58,7 +58,8 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
             elif id(out) in given and not differentiable and out.requires_grad:
                 out = out._detached_alias()
             elif id(out) in given:
-                out = make_view(Tensor._make_subclass(type(out), out), out, edge, state.flags, CUSTOM_FUNCTION)
+                kind = Tensor if type(out).__torch_function__ is disabled_torch_function else type(out)
+                out = make_view(Tensor._make_subclass(kind, out), out, edge, state.flags, CUSTOM_FUNCTION)
             elif out._view is not None:
                 out._view.edge = edge
             else:
@@ -154,7 +155,9 @@ def save_tensors(ctx, outputs: tuple) -> None:
                             f"{type(tensor).__name__}. Keep it as an attribute of ctx instead")
         nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
         edge = tensor._edge if tensor._view is None else gradient_edge(tensor)
-        own = nr is not None and edge is not None and edge[0] is ctx
+        # The history of a view that forward wrote to leads to the node over others, which would hold it as well.
+        written = tensor._view is not None and any(tensor is t for t in ctx.dirty_tensors or ())
+        own = nr is not None and edge is not None and (edge[0] is ctx or written)
         kept.append(SavedVariable(tensor, nr if own else None))
     ctx._saved = tuple(kept)
     ctx.to_save = None
