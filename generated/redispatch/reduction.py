@@ -1834,6 +1834,10 @@ def bincount(call, input, weights, minlength):
     weights_ = None if weights is None else weights._array
     result = call(input, weights, minlength)
     result_ = result._array
+    if not flags & GRAD_OFF:
+        not_implemented_history("bincount", (input, weights,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::bincount", (input, weights,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1857,6 +1861,10 @@ def histogram_bins_tensor(call, input, bins, weight, density):
     hist, bin_edges = call(input, bins, weight, density)
     hist_ = None if hist is None else hist._array
     bin_edges_ = None if bin_edges is None else bin_edges._array
+    if not flags & GRAD_OFF:
+        not_implemented_history("histogram.bins_tensor", (input, bins, weight,), (hist, bin_edges,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::histogram", (input, bins, weight,))
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
@@ -1869,6 +1877,10 @@ def histogram_bin_ct(call, input, bins, range, weight, density):
     hist, bin_edges = call(input, bins, range, weight, density)
     hist_ = None if hist is None else hist._array
     bin_edges_ = None if bin_edges is None else bin_edges._array
+    if not flags & GRAD_OFF:
+        not_implemented_history("histogram.bin_ct", (input, weight,), (hist, bin_edges,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::histogram", (input, weight,))
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))

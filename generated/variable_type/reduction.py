@@ -3193,7 +3193,7 @@ def cumulative_trapezoid_dx(y, dx, dim):
 def bincount(input, weights=None, minlength=0, *, out=None):
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor
 
-    Its result never requires a gradient.
+    Its derivative is not implemented.
     """
     try:
         self_, weights_ = input._operand, None if weights is None else weights._operand
@@ -3215,6 +3215,10 @@ def bincount(input, weights=None, minlength=0, *, out=None):
     result._array = result_
     result._edge = NO_EDGE
     result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("bincount", (input, weights,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::bincount", (input, weights,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -3390,7 +3394,7 @@ def gradient_tensorarray(input, spacing, dim, edge_order):
 def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
 
-    Its result never requires a gradient.
+    Its derivative is not implemented.
     """
     try:
         self_, bins_, weight_ = input._operand, bins._operand, None if weight is None else weight._operand
@@ -3404,6 +3408,10 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     hist_, bin_edges_ = kernels_reduction.histogram_of_bins(self_, bins_, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+    if not flags & GRAD_OFF:
+        not_implemented_history("histogram.bins_tensor", (input, bins, weight,), (hist, bin_edges,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::histogram", (input, bins, weight,))
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
@@ -3412,7 +3420,7 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
 def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
 
-    Its result never requires a gradient.
+    Its derivative is not implemented.
     """
     try:
         self_, weight_ = input._operand, None if weight is None else weight._operand
@@ -3426,6 +3434,10 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     hist_, bin_edges_ = kernels_reduction.histogram(self_, bins, range, weight_, density)
     hist = None if hist_ is None else ops.wrap(hist_)
     bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
+    if not flags & GRAD_OFF:
+        not_implemented_history("histogram.bin_ct", (input, weight,), (hist, bin_edges,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::histogram", (input, weight,))
     if flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
@@ -3434,7 +3446,7 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
 def histogramdd(input, bins, range, weight, density):
     """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd.
+    Made of other operators by composite.reduction.histogramdd, and differentiable through them.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -3445,7 +3457,7 @@ def histogramdd(input, bins, range, weight, density):
 def histogramdd_int_bins(input, bins, range, weight, density):
     """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd.
+    Made of other operators by composite.reduction.histogramdd, and differentiable through them.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -3456,7 +3468,7 @@ def histogramdd_int_bins(input, bins, range, weight, density):
 def histogramdd_TensorList_bins(input, bins, range, weight, density):
     """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd_of_bins.
+    Made of other operators by composite.reduction.histogramdd_of_bins, and differentiable through them.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:

@@ -74,6 +74,9 @@ def where(condition, self, other):
     """
     if condition.dtype.kind != "b":
         if condition.dtype == np.uint8:
+            import warnings
+            warnings.warn("where received a uint8 condition tensor. This behavior is deprecated: use a boolean one, "
+                          "condition.bool().", UserWarning, stacklevel=5)
             condition = condition != 0
         else:
             raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "

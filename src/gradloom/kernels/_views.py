@@ -110,7 +110,7 @@ def expand(self, size, implicit=False):
             raise RuntimeError(f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
                                f"dimension {d}")
         else:
-            stride = step if n == 1 else 0  # NumPy would have 0 for both
+            stride = step if n == 1 and old_shape else 0  # NumPy would have 0 for both
         shape.append(n)
         strides.append(stride)
         step = stride * n
