@@ -33,6 +33,8 @@ def clamp(self, min=None, max=None):
         found = found if high is None else np.minimum(found, high)
     else:  # of the same speed for one number as for two, and several times as fast as maximum with a number
         found = self.clip(-np.inf if low is None else low, np.inf if high is None else high)
+    if self.flags.c_contiguous:
+        return found
     return as_operands(found, self, *[bound for bound in (min, max) if bound.__class__ is np.ndarray])
 
 

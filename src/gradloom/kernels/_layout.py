@@ -119,7 +119,9 @@ def strides_in_order(shape, order) -> list[int]:
 
 def empty_result(dtype, *operands) -> np.ndarray:
     """Memory for the result of an elementwise function; see `as_operands`."""
-    shape = operands[0].shape if len(operands) == 1 else np.broadcast_shapes(*[a.shape for a in operands])
+    shape = operands[0].shape
+    if any(a.shape != shape for a in operands):
+        shape = np.broadcast_shapes(*[a.shape for a in operands])
     return as_operands(np.empty(shape, dtype), *operands, copy=False)
 
 
@@ -129,12 +131,12 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
 
     Costs next to nothing where all is row-major.
     """
+    first = operands[0]
+    if found.flags.c_contiguous and (first.flags.c_contiguous and first.shape == found.shape
+                                     or all(a.flags.c_contiguous for a in operands)):
+        return found
     if found.ndim < 2 or not found.size:
         return found
-    if found.flags.c_contiguous:
-        first = operands[0]
-        if first.flags.c_contiguous and first.shape == found.shape or all(a.flags.c_contiguous for a in operands):
-            return found
     strides = strides_in_order(found.shape, memory_order(*[np.broadcast_to(a, found.shape) for a in operands]))
     strides = tuple([s * found.itemsize for s in strides])
     if strides == found.strides:

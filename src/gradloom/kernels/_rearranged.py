@@ -55,8 +55,11 @@ def roll(self, shifts, dims=()):
 
 def flip(self, dims):
     """The elements in reverse order along dimensions."""
+    flipped = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
+    if self.flags.c_contiguous and 1 not in self.shape:
+        return flipped.copy()
     out = new_like(self)
-    out[...] = np.flip(self, wrap_dims(dims, self.ndim) if self.ndim else ())
+    out[...] = flipped
     return out
 
 
