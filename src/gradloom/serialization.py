@@ -32,6 +32,7 @@ from .dtype import dtype as dtype_class
 from .memory import extent, flat, offset_in_elements, owner, strided_view, with_bits
 from .size import Size
 from .tensor import Tensor, wrap
+from .tensor_base import TensorBase
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -143,7 +144,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             return _NAMES["device"], (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, layout):
             return _NAMES["_get_layout"], (str(obj),)
-        if isinstance(obj, Tensor):
+        if isinstance(obj, Tensor) and isinstance(TensorBase._array, type(type(obj)._array)):  # else it has no values
             return self.tensor(obj)
         return NotImplemented
 

@@ -10,7 +10,12 @@ from gradloom.nn import (
     utils as utils,
 )
 from gradloom.nn.modules.module import Module as Module
-from gradloom.nn.parameter import Buffer as Buffer, Parameter as Parameter
+from gradloom.nn.parameter import (
+    Buffer as Buffer,
+    Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
+)
 
 if TYPE_CHECKING:  # type checkers read the lists of names that the families have, but no expression for all of them
     from gradloom.nn.modules.activation import *
@@ -20,6 +25,7 @@ if TYPE_CHECKING:  # type checkers read the lists of names that the families hav
     from gradloom.nn.modules.distance import *
     from gradloom.nn.modules.dropout import *
     from gradloom.nn.modules.flatten import *
+    from gradloom.nn.modules.lazy import *
     from gradloom.nn.modules.linear import *
     from gradloom.nn.modules.loss import *
     from gradloom.nn.modules.normalization import *
@@ -31,5 +37,6 @@ else:
     from gradloom.nn.modules import *
 
     __all__ = sorted(  # noqa: PLE0605
-        [*modules.__all__, "Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils"]
+        [*modules.__all__, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional",
+         "init", "modules", "parameter", "utils"]
     )

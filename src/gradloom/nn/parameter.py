@@ -1,4 +1,5 @@
-"""Parameter and Buffer: the tensors that a module registers when they are assigned to it."""
+"""Parameter and Buffer: the tensors that a module registers when they are assigned to it; and those that have no shape
+until a module has seen its first input."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ from typing import TYPE_CHECKING
 import gradloom as gl
 from gradloom.dispatch import disabled_torch_function
 from gradloom.tensor import Tensor
+from gradloom.tensor_base import TensorBase
 
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from collections.abc import Sequence
+    from typing import Any, NoReturn, Self
 
-__all__ = ["Parameter", "Buffer"]
+    from gradloom.types import Device, DType
+
+__all__ = ["Parameter", "Buffer", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(type(Tensor)):
@@ -87,3 +92,160 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
+
+
+# --- without a shape ------------------------------------------------------------------------------------------------
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet.
+
+    Args:
+        param: anything.
+    """
+    return isinstance(param, UninitializedTensorMixin)
+
+
+_values: Any = TensorBase._array     # where a tensor's array is, which the classes below hide
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers without a shape have in common: nothing but a dtype, until `materialize`.
+
+    Whatever reads their array raises, so that no operator needs to know of them.
+    """
+
+    cls_to_become: type[Tensor]
+
+    @property
+    def _array(self) -> NoReturn:
+        raise ValueError("Attempted to use an uninitialized parameter: it has no shape and no values yet. A lazy "
+                         "module gets them from its first input: call `forward` with one before you use its "
+                         "parameters, or call `materialize` yourself")
+
+    _operand = _array
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raises RuntimeError: there is none."""
+        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. If this happens in "
+                           "`load_state_dict`, an uninitialized parameter would be loaded into an initialized one: "
+                           "call `forward` of the lazy module first")
+
+    @property
+    def dtype(self) -> Any:
+        """The type that the elements will have."""
+        return self.data.dtype
+
+    @property
+    def data(self) -> Tensor:
+        """An empty tensor of the dtype. One that is set gives another dtype."""
+        out: Any = gl.empty(0)
+        out._array = _values.__get__(self)
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        _values.__set__(self, value._array[:0])
+
+    def materialize(self, shape: Sequence[int], device: Device | None = None, dtype: DType | None = None) -> None:
+        """Take a shape, with values that are not set, and become an ordinary parameter or buffer.
+
+        Args:
+            shape: the sizes.
+            device: the CPU.
+            dtype: of the elements; what was said before by default.
+        """
+        _values.__set__(self, gl.empty(tuple(shape), device=device, dtype=dtype or self.dtype)._array)
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """An empty tensor of another dtype: as for `Tensor.to`."""
+        return self.data.to(*args, **kwargs)
+
+    def type(self, dtype: Any) -> Tensor:
+        """An empty tensor of another dtype.
+
+        Args:
+            dtype: which.
+        """
+        return self.data.to(dtype)
+
+    def double(self) -> Tensor:
+        """An empty tensor of float64."""
+        return self.data.double()
+
+    def float(self) -> Tensor:
+        """An empty tensor of float32."""
+        return self.data.float()
+
+    def half(self) -> Tensor:
+        """An empty tensor of float16."""
+        return self.data.half()
+
+    def bfloat16(self) -> Tensor:
+        """An empty tensor of bfloat16."""
+        return self.data.bfloat16()
+
+    def cpu(self) -> Self:
+        """The tensor itself."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self._again()(*self._again_with())
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self._again(), self._again_with()
+
+    def _again(self) -> Any:
+        return self.__class__
+
+    def _again_with(self) -> tuple[Any, ...]:
+        return self.requires_grad, None, self.dtype  # type: ignore[attr-defined]
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+    """A parameter without a shape: `materialize` gives it one.
+
+    Args:
+        requires_grad: whether gradients will be recorded.
+        device: the CPU.
+        dtype: of the elements; the default dtype if it is left out.
+    """
+
+    cls_to_become = Parameter
+    __torch_function__: Any = disabled_torch_function
+
+    def __new__(cls, requires_grad: bool = True, device: Device | None = None, dtype: DType | None = None) -> Self:
+        empty: Any = gl.empty(0, device=device, dtype=dtype)
+        out = Tensor._make_subclass(Parameter, empty, requires_grad)
+        out.__class__ = cls  # type: ignore[assignment]
+        return out  # type: ignore[return-value]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+    """A buffer without a shape: `materialize` gives it one.
+
+    Args:
+        requires_grad: False, for buffers.
+        device: the CPU.
+        dtype: of the elements; the default dtype if it is left out.
+        persistent: whether the buffer is part of the module's state_dict.
+    """
+
+    cls_to_become = Tensor
+    __torch_function__: Any = disabled_torch_function
+
+    def __new__(cls, requires_grad: bool = False, device: Device | None = None, dtype: DType | None = None,
+                persistent: bool = True) -> Self:
+        out: Any = gl.empty(0, device=device, dtype=dtype).requires_grad_(requires_grad)
+        out.persistent, out._is_buffer = persistent, True
+        out.__class__ = cls
+        return out
+
+    def _again_with(self) -> tuple[Any, ...]:
+        return (*super()._again_with(), self.persistent)  # type: ignore[attr-defined]

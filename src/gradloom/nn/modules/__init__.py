@@ -10,6 +10,7 @@ from gradloom.nn.modules import (
     distance,
     dropout,
     flatten,
+    lazy,
     linear,
     loss,
     module,
@@ -26,6 +27,7 @@ from gradloom.nn.modules.conv import *  # noqa: F403
 from gradloom.nn.modules.distance import *  # noqa: F403
 from gradloom.nn.modules.dropout import *  # noqa: F403
 from gradloom.nn.modules.flatten import *  # noqa: F403
+from gradloom.nn.modules.lazy import *  # noqa: F403
 from gradloom.nn.modules.linear import *  # noqa: F403
 from gradloom.nn.modules.loss import *  # noqa: F403
 from gradloom.nn.modules.module import Module as Module
@@ -43,6 +45,7 @@ _FAMILIES = (
     distance,
     dropout,
     flatten,
+    lazy,
     linear,
     loss,
     normalization,

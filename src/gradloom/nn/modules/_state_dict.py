@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import gradloom as gl
-from gradloom.nn.parameter import Parameter
+from gradloom.nn.parameter import Parameter, is_lazy
 from gradloom.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -294,6 +294,8 @@ def _take(module, name, key, present, given, assign):
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
             f"checkpoint but received {type(given)}"
         )
+    if is_lazy(present) and is_lazy(given):
+        return None
     if present.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
         # Scalars were once saved as one-element vectors.
         given = given[0]

@@ -1,0 +1,318 @@
+"""Lazy modules: those that learn the size of their input from the first one.
+
+Until then, their parameters have no shape. Afterwards they are ordinary modules, also by class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import gradloom as gl
+from gradloom.nn.modules import batchnorm, conv
+from gradloom.nn.modules.linear import Linear
+from gradloom.nn.modules.module import Module
+from gradloom.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gradloom import Tensor
+    from gradloom.types import Device, DType, IntList
+
+__all__ = [
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+]
+
+
+class LazyModuleMixin(Module):
+    """Comes before the class of an ordinary module among the bases of a lazy one.
+
+    Such a class makes UninitializedParameters and gives them a shape in `initialize_parameters`, which gets what
+    `forward` will get. Afterwards the module is of `cls_to_become`, if that is set.
+    """
+
+    cls_to_become: type[Module] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook: Any = self._register_load_state_dict_pre_hook(self._take_shapes)
+        self._initialize_hook: Any = self.register_forward_pre_hook(_initialize, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters their shapes.
+
+        Args:
+            args, kwargs: what `forward` will get.
+
+        Raises:
+            NotImplementedError: subclasses have to say how.
+        """
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer of the module has no shape yet."""
+        return any(is_lazy(tensor) for tensor in (*self._parameters.values(), *self._buffers.values()))
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, tensor in self._own_state():
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
+
+    def _take_shapes(self, state_dict, prefix, *_):
+        for name, tensor in (*self._parameters.items(), *self._buffers.items()):
+            given = state_dict.get(prefix + name)
+            if is_lazy(tensor) and given is not None and not is_lazy(given):
+                tensor.materialize(given.shape)
+
+    def _replicate_for_data_parallel(self):
+        raise RuntimeError("Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy "
+                           "forward pass to correctly initialize the modules")
+
+
+def _initialize(module, args, kwargs):
+    """Before the first forward: shapes from its input, and a lazy module no more."""
+    module.initialize_parameters(*args, **kwargs)
+    if module.has_uninitialized_params():
+        raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+    for name in ("_load_hook", "_initialize_hook"):
+        getattr(module, name).remove()
+        delattr(module, name)
+    if module.cls_to_become is not None:
+        module.__class__ = module.cls_to_become
+
+
+def _unshaped(device: Any, dtype: Any) -> Any:
+    return UninitializedParameter(device=device, dtype=dtype)
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A `Linear` whose `in_features` is the last size of its first input.
+
+    Args:
+        out_features: size of the last dimension of the output.
+        bias: whether there is a bias.
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Device | None = None,
+                 dtype: DType | None = None) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = _unshaped(device, dtype)
+        if bias:
+            self.bias = _unshaped(device, dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters, where there are some."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Give the parameters their shapes.
+
+        Args:
+            input: the first input.
+        """
+        if self.has_uninitialized_params():
+            with gl.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
+                self.reset_parameters()
+        if self.in_features == 0:
+            self.in_features = self.weight.shape[-1]
+
+
+# --- convolutions ---------------------------------------------------------------------------------------------------
+
+class _LazyConv(LazyModuleMixin):
+    """A convolution whose `in_channels` is that of its first input. Arguments as for the ordinary one, without it."""
+
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    transposed: bool
+    weight: Any
+    bias: Any
+
+    def __init__(self, out_channels: int, kernel_size: int | IntList, *args: Any, bias: bool = True,
+                 device: Device | None = None, dtype: DType | None = None, **kwargs: Any) -> None:
+        before_bias = 5 if issubclass(type(self), conv._ConvTransposeNd) else 4
+        if len(args) > before_bias:  # bias was given by its place
+            args, bias = (*args[:before_bias], False, *args[before_bias + 1:]), args[before_bias]
+        else:
+            kwargs["bias"] = False
+        super().__init__(0, 0, kernel_size, *args, device=device, dtype=dtype, **kwargs)
+        self.out_channels = out_channels
+        self.weight = _unshaped(device, dtype)
+        if bias:
+            self.bias = _unshaped(device, dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters, where there are some."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Give the parameters their shapes.
+
+        Args:
+            input: the first input.
+            args, kwargs: what else `forward` gets.
+
+        Raises:
+            RuntimeError: if the input has the wrong number of dimensions.
+            ValueError: if its channels cannot be divided into the groups.
+        """
+        if not self.has_uninitialized_params():
+            if self.in_channels == 0:
+                self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
+            return
+        count = len(self.kernel_size)
+        if input.dim() not in (count + 1, count + 2):
+            raise RuntimeError(f"Expected {count + 1}D (unbatched) or {count + 2}D (batched) input to "
+                               f"{type(self).__name__}, but got input of size: {input.shape}")
+        self.in_channels = input.shape[-count - 1]
+        if self.in_channels % self.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        rows, columns = (self.in_channels, self.out_channels) if self.transposed else (
+            self.out_channels, self.in_channels)
+        with gl.no_grad():
+            self.weight.materialize((rows, columns // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+# --- norms ----------------------------------------------------------------------------------------------------------
+
+class _LazyNorm(LazyModuleMixin):
+    """A norm whose `num_features` is the number of channels of its first input.
+
+    Args:
+        eps, momentum, affine, track_running_stats: as for the ordinary one.
+    """
+
+    num_features: int
+    _buffers: Any
+
+    def __init__(self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Device | None = None, dtype: DType | None = None, *,
+                 bias: bool = True) -> None:
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight: Any = _unshaped(device, dtype)
+            if bias:
+                self.bias: Any = _unshaped(device, dtype)
+        if track_running_stats:
+            self.running_mean: Any = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var: Any = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked: Any = gl.tensor(0, dtype=gl.int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """Forget the batches seen, and make the affine map the identity, where there are parameters."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Give parameters and buffers their shapes.
+
+        Args:
+            input: the first input.
+        """
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for tensor in (*self._parameters.values(), *self._buffers.values()):
+                if is_lazy(tensor):
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+        if self.num_features == 0:
+            known = [t for t in (*self._parameters.values(), *self._buffers.values()) if t is not None and t.dim() == 1]
+            self.num_features = known[0].shape[0] if known else input.shape[1]
+
+
+class LazyConv1d(_LazyConv, conv.Conv1d):  # type: ignore[misc]
+    """A `Conv1d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.Conv1d
+
+
+class LazyConv2d(_LazyConv, conv.Conv2d):  # type: ignore[misc]
+    """A `Conv2d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.Conv2d
+
+
+class LazyConv3d(_LazyConv, conv.Conv3d):  # type: ignore[misc]
+    """A `Conv3d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.Conv3d
+
+
+class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):  # type: ignore[misc]
+    """A `ConvTranspose1d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):  # type: ignore[misc]
+    """A `ConvTranspose2d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):  # type: ignore[misc]
+    """A `ConvTranspose3d` that learns `in_channels` from its first input."""
+
+    cls_to_become = conv.ConvTranspose3d
+
+
+class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):  # type: ignore[misc]
+    """A `BatchNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):  # type: ignore[misc]
+    """A `BatchNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):  # type: ignore[misc]
+    """A `BatchNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d):  # type: ignore[misc]
+    """A `InstanceNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d):  # type: ignore[misc]
+    """A `InstanceNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d):  # type: ignore[misc]
+    """A `InstanceNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = batchnorm.InstanceNorm3d
