@@ -582,6 +582,9 @@ def wrap(array: np.ndarray) -> Tensor:
     return out
 
 
+_REAL = frozenset((int, float))
+
+
 def wrapped_number(value, like=None) -> Tensor:
     """A 0-dim tensor for a Python number in the place of a tensor; it does not widen the other operand's dtype.
 
@@ -593,7 +596,8 @@ def wrapped_number(value, like=None) -> Tensor:
     if like is not None:
         other = like._array.dtype
         char = other.char  # not of half precision, to which an operator may not round a number (Note [Type promotion])
-        if (char == "f" or char == "d") and value.__class__ is not complex or char == "F" or char == "D":
+        if (char == "f" or char == "d") and value.__class__ in _REAL or (char == "F" or char == "D") and (
+                value.__class__ is not bool):  # which an operator may refuse
             array = np.array(value, other)
     if array is None:
         kind = value.__class__

@@ -45,3 +45,34 @@ def test_another_class_answers_a_matrix_product(torch):
         def __matmul__(self, other):
             return "left"
     assert torch.ones(2) @ Answers() == "right" and Answers() @ torch.ones(2) == "left"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "int64"])
+def test_a_truth_value_is_not_subtracted(torch, dtype):
+    x = torch.ones(2, dtype=getattr(torch, dtype))
+    for operation in (lambda: x - True, lambda: True - x, lambda: x.sub(True), lambda: torch.sub(x, True),
+                      lambda: x.clone().sub_(True), lambda: torch.rsub(x, True)):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported"):
+            operation()
+    assert (x + True).tolist() == [2, 2] and (x * True).tolist() == [1, 1] and (x / True).tolist() == [1, 1]
+    assert (x + True).dtype is x.dtype
+
+
+def test_running_sums_of_truth_values_are_integers_and_have_no_boolean_form(torch):
+    x = torch.tensor([True, False, True])
+    assert x.cumsum(0).tolist() == [1, 1, 2] and x.cumsum(0).dtype is torch.int64
+    for name in ("cumsum", "cumprod"):
+        with pytest.raises(NotImplementedError, match=f"\"{name}_out_cpu\" not implemented for 'Bool'"):
+            getattr(torch, name)(x, 0, dtype=torch.bool)
+
+
+def test_a_complex_number_fills_with_its_real_part(torch):
+    assert torch.zeros(2).fill_(torch.tensor(3 + 4j)).tolist() == [3, 3]
+    assert torch.zeros(2, dtype=torch.int64).fill_(torch.tensor(3 + 4j)).tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.zeros(2).fill_(3 + 4j)
+
+
+def test_lerp_names_both_dtypes(torch):
+    with pytest.raises(RuntimeError, match="expected dtype float for `end` but got dtype long int"):
+        torch.lerp(torch.ones(1), torch.ones(1, dtype=torch.int64), 0.5)

@@ -7,7 +7,7 @@ import numpy as np
 from ._axes import axes, cast
 from ._layout import row_major
 from ._precision import is_half
-from ._refuse import refuse
+from ._refuse import not_implemented, refuse
 from ._sums import sum_type
 
 _WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products are kept in, as in PyTorch
@@ -15,22 +15,22 @@ _WIDER = {"f": np.float64, "F": np.complex128}  # what running sums and products
 
 def cumsum(self, dim, dtype=None):
     """The sum of the elements so far; integers add up in int64."""
-    return _accumulate(np.add, self, dim, dtype)
+    return _accumulate(np.add, self, dim, dtype, "cumsum_out_cpu")
 
 
 def cumprod(self, dim, dtype=None):
     """The product of the elements so far; integers multiply in int64."""
-    return _accumulate(np.multiply, self, dim, dtype)
+    return _accumulate(np.multiply, self, dim, dtype, "cumprod_out_cpu")
 
 
-def _accumulate(ufunc, array, dim, dtype):
+def _accumulate(ufunc, array, dim, dtype, name):
     axis = axes(dim, array.ndim)
     kind = sum_type(array) if dtype is None else dtype
+    if kind.kind == "b":
+        raise not_implemented(name, np.empty(0, kind))
     array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
     if axis is None:
         return array
-    if kind.kind == "b":
-        ufunc = np.logical_or if ufunc is np.add else np.logical_and
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
     return row_major(ufunc.accumulate(array.astype(wide, copy=False), axis).astype(kind, copy=False))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtype import TYPE_OF, scalar_type_name
+from ..dtype import TYPE_OF, c_name, scalar_type_name
 from ._elementwise_unary import log1p
 from ._layout import as_operands
 from ._numbers import number_as
@@ -94,14 +94,13 @@ def lerp(self, end, weight):
         RuntimeError: for different dtypes.
     """
     if end.dtype is not self.dtype:
-        raise RuntimeError(f"expected dtype {TYPE_OF[self.dtype]._alias} for `end` but got dtype "
-                           f"{TYPE_OF[end.dtype]._alias}")
+        raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
     refuse("lerp_kernel_scalar", self, "iub")
     if weight.__class__ is np.ndarray:
         if weight.dtype is not self.dtype:
             if weight.ndim:
-                raise RuntimeError(f"expected dtype {TYPE_OF[self.dtype]._alias} for `weight` but got dtype "
-                                   f"{TYPE_OF[weight.dtype]._alias}")
+                raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `weight` but got dtype "
+                                   f"{c_name(weight.dtype)}")
             weight = weight.astype(self.dtype)
         return as_operands(_lerp(self, end, weight), self, end, weight)
     if self.dtype.kind != "c" and weight.__class__ is complex:

@@ -200,11 +200,9 @@ def _filling(array, value):
         if value.ndim:
             raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                                f"{value.ndim} dimensions.")
-        is_complex = value.dtype.kind == "c"
-        value = value.astype(array.dtype) if not is_complex else value
-        if is_complex and array.dtype.kind != "c":
-            raise RuntimeError("value cannot be converted to a real type without overflow")
-        return value
+        if value.dtype.kind == "c" and array.dtype.kind not in "cb":
+            value = value.real  # as a cast does
+        return value.astype(array.dtype)
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
         return value  # which every floating dtype has
     return number_filling(value, array.dtype, array.size)
