@@ -143,10 +143,10 @@ def _leading_ones(shape) -> int:
 def _checked(self, dim, index, original=0) -> int:
     """A position along `dim`, if it is in range; `original` is what the dimension was before the parts on its left."""
     shape = self._array.shape
-    if not shape:
+    if not shape and not index:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
                          "to convert a 0-dim tensor to a number")
-    n = shape[dim]
+    n = shape[dim] if shape else 0
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {original} with size {n}")
     return index

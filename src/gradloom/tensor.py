@@ -179,6 +179,9 @@ class Tensor(TensorBase):
             state.func_level.made(self)
         if view is not None:
             view.is_own_leaf = value and view.edge is NO_EDGE
+            accumulator = self._accumulator and self._accumulator()
+            if accumulator:  # the end of graphs that exist: it adds to `grad` only while that is required
+                accumulator.variable = self if value else self._detached_alias()
         else:
             self._edge = None if value else NO_EDGE
 

@@ -38,11 +38,6 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     if flags & FORWARD_AD:
         _check_no_tangents(f"{name}_out", (*inputs, *outs), "it is an out= function: leave `out` away, and copy_ the "
                                                             "result where it has to go.")
-    if "shared" not in takes:
-        check = check_apart if "apart" in takes else check_no_partial_overlap
-        for target in outs:
-            for t in inputs:
-                check(target._array, t._array)
     state.flags = flags | GRAD_OFF
     try:
         found = wrapper(*args, **keywords)
@@ -54,6 +49,11 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
             if t.requires_grad:
                 raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic "
                                    "differentiation, but one of the arguments requires grad.")
+    if "shared" not in takes:
+        check = check_apart if "apart" in takes else check_no_partial_overlap
+        for target in outs:
+            for t in inputs:
+                check(target._array, t._array)
     if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if len(results) != len(outs):

@@ -361,6 +361,27 @@ def test_a_view_made_in_no_grad_of_what_requires_no_gradient(torch, a):
         view.mul_(a[0])
 
 
+def test_a_hook_on_a_view_that_no_gradient_reaches_is_never_called(torch, a):
+    with torch.no_grad():
+        view = a.view(-1)
+    seen = []
+    handle = view.register_hook(seen.append)
+    (view * 3).sum().backward()
+    assert view.requires_grad and view.is_leaf and not seen and a.grad is None
+    handle.remove()
+
+
+def test_a_view_that_was_a_leaf_gets_no_gradient_after_it_was_frozen(torch):
+    leaf = torch.ones(4).view(2, 2).requires_grad_()
+    result = (leaf * 2).sum()
+    leaf.requires_grad_(False)
+    result.backward(retain_graph=True)
+    assert leaf.grad is None
+    leaf.requires_grad_()
+    result.backward()
+    assert leaf.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
 def test_a_view_made_in_no_grad_must_not_be_made_anew(torch, a):
     b = a * 1
     with torch.no_grad():

@@ -23,7 +23,9 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     node, nr = gradient_edge(tensor)
     is_leaf = tensor.grad_fn is None
     with REGISTERING:
-        if is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
+        if node is None:  # a view that requires grad because its base does: no gradient arrives at it
+            registered = tensor._backward_hooks or OrderedDict()
+        elif is_leaf:  # the leaf keeps the hooks: its AccumulateGrad may come and go
             registered = tensor._backward_hooks
             if registered is None:
                 registered = OrderedDict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import _operators as ops
 from ..autograd.edge import NO_EDGE
 from ..device import check_device, contiguous_format, preserve_format
+from ..dispatch import INFERENCE, state
 from ..kernels._layout import is_in_format, suggested_format
 from ..variants import mark_detached_inference
 
@@ -23,6 +24,8 @@ def detach_(self):
     Raises:
         RuntimeError: for a view.
     """
+    if state.flags & INFERENCE:
+        return self  # autograd takes no part
     if self._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     if self._edge is not None and self._edge is not NO_EDGE:

@@ -8,7 +8,8 @@ from ..autograd.forward_ad import tangent_of
 from ..autograd.node import bump_version
 from ..autograd.views import check_inplace, replace_history
 from ..device import preserve_format
-from ..dispatch import FORWARD_AD, GRAD_OFF, state
+from ..dispatch import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ..dtype import c_name
 from ..kernels._layout import is_in_format, new_array
 from ..memory import resized, strided_view, with_bits
 from ..variants import not_implemented_node
@@ -20,7 +21,7 @@ def resize_(self, size, memory_format):
     Raises:
         RuntimeError: if the tensor requires grad, or has a tangent.
     """
-    if self.requires_grad:
+    if self.requires_grad and not state.flags & INFERENCE:
         raise RuntimeError("cannot resize variables that require grad")
     if state.flags & FORWARD_AD and tangent_of(self) is not None:
         raise RuntimeError("cannot resize variables that has a forward grad")
@@ -85,8 +86,8 @@ def _contiguous(size) -> list[int]:
 
 def _check_dtype(self, source):
     if self.dtype is not source.dtype:
-        raise RuntimeError("Could not set tensor of type "
-                           f"{source.dtype} to a tensor of type {self.dtype}".replace("torch.", ""))
+        raise RuntimeError(f"Could not set tensor of type {c_name(source._array.dtype)} to a tensor of type "
+                           f"{c_name(self._array.dtype)}")
 
 
 def _show(tensor, array, *sources):

@@ -100,6 +100,8 @@ def unflatten(self, dim, sizes):
     dim = wrap_dim(dim, len(shape))
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not shape:
+        raise RuntimeError(f"unflatten: dimension {dim} cannot be split, since the tensor has no dimensions")
     try:
         found = infer_size(sizes, shape[dim])
     except RuntimeError as error:

@@ -37,7 +37,8 @@ def scatter(self, dim, index, src):
 
 def scatter_(self, dim, index, src):
     """`scatter` in place."""
-    array, places, values, axis = along("scatter", writable(self, index, src), dim, index, src)
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
     if index.size:
         _assign(array, places, axis, values)
     return self
@@ -50,7 +51,8 @@ def scatter_value(self, dim, index, value):
 
 def scatter_value_(self, dim, index, value):
     """`scatter_value` in place."""
-    array, places, _, axis = along("scatter", writable(self, index), dim, index)
+    array, places, _, axis = along("scatter", self, dim, index)
+    writable(self, index)
     if index.size:
         _assign(array, places, axis, number_as(value, self.dtype))
     return self
@@ -80,9 +82,11 @@ def scatter_operation_(self, dim, index, src, reduce):
         warnings.warn("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
                       "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
                       UserWarning, stacklevel=5)
-        array, places, values, axis = along("scatter", writable(self, index, src), dim, index, src)
+        array, places, values, axis = along("scatter", self, dim, index, src)
+        writable(self, index, src)
     else:
-        array, places, _, axis = along("scatter", writable(self, index), dim, index)
+        array, places, _, axis = along("scatter", self, dim, index)
+        writable(self, index)
         values = np.broadcast_to(number_as(src, self.dtype), places.shape)
     if index.size:
         update(ufunc, array, flat_places(places, axis, array.shape), values)
@@ -96,7 +100,8 @@ def scatter_add(self, dim, index, src):
 
 def scatter_add_(self, dim, index, src):
     """`scatter_add` in place."""
-    array, places, values, axis = along("scatter", writable(self, index, src), dim, index, src)
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
     if index.size:
         update(np.add, array, flat_places(places, axis, array.shape), values)
     return self
@@ -116,7 +121,8 @@ def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
     """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    array, places, values, axis = along("scatter", writable(self, index, src), dim, index, src)
+    array, places, values, axis = along("scatter", self, dim, index, src)
+    writable(self, index, src)
     if index.size:
         combine(array, flat_places(places, axis, array.shape), values, reduce, include_self)
     return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._copies import clone
+from ._copies import clone, convertible
 from ._layout import new_like
 from ._numbers import number_filling
 from ._overlap import check_no_internal_overlap
@@ -200,9 +200,7 @@ def _filling(array, value):
         if value.ndim:
             raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
                                f"{value.ndim} dimensions.")
-        if value.dtype.kind == "c" and array.dtype.kind not in "cb":
-            value = value.real  # as a cast does
-        return value.astype(array.dtype)
+        return convertible(value, array.dtype).astype(array.dtype)
     if array.dtype.kind == "f" and value.__class__ is not complex and -65504 <= value <= 65504:
         return value  # which every floating dtype has
     return number_filling(value, array.dtype, array.size)

@@ -43,6 +43,8 @@ def check_no_partial_overlap(array, other) -> None:
 
 def check_apart(array, other) -> None:
     """Raise RuntimeError if an operand shares elements with an array that is to be written."""
+    if type(array) is not np.ndarray or type(other) is not np.ndarray:
+        return
     if owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other):
         raise RuntimeError(_PARTIAL)
 
