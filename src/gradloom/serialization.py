@@ -48,18 +48,29 @@ def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = N
         obj: anything that can be pickled: a state_dict, a Tensor, containers of them, a Module.
         f: a path, or a file that is open for writing bytes. A path is written completely or not at all.
         pickle_module, pickle_protocol: accepted for PyTorch's sake; the protocol is always 2.
+        _use_new_zipfile_serialization: False writes PyTorch's format from before version 1.6.
 
     Raises:
         RuntimeError: if the folder does not exist, or two tensors see the same memory as different types.
         PicklingError: for what cannot be pickled, such as a function of the program that has no name.
     """
-    if not _use_new_zipfile_serialization:
-        raise ValueError("PyTorch's format from before 1.6 is not written: leave _use_new_zipfile_serialization away")
     buffer = io.BytesIO()
     pickler = _Pickler(buffer, protocol=2)
+    pickler.old = not _use_new_zipfile_serialization
     pickler.dump(obj)
+
+    def write(file, name):
+        if pickler.old:
+            from .old_format import write
+            write(file, buffer.getvalue(), pickler.storages)
+        else:
+            _write_archive(file, buffer.getvalue(), pickler.storages, name)
+
     if not isinstance(f, str | os.PathLike):
-        _write_archive(f, buffer.getvalue(), pickler.storages, "archive")
+        if not hasattr(f, "write"):
+            raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
+                                 f"{type(f).__name__}")
+        write(f, "archive")
         return
     path = os.fspath(f)
     folder = os.path.dirname(path) or "."
@@ -68,7 +79,7 @@ def save(obj: Any, f: str | os.PathLike[str] | io.IOBase, pickle_module: Any = N
     unfinished = f"{path}.{os.getpid()}.part"
     try:
         with open(unfinished, "wb") as file:
-            _write_archive(file, buffer.getvalue(), pickler.storages, os.path.splitext(os.path.basename(path))[0])
+            write(file, os.path.splitext(os.path.basename(path))[0])
         os.replace(unfinished, path)
     finally:
         if os.path.exists(unfinished):
@@ -120,7 +131,10 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
 
     Attributes:
         storages: {id of an owner of memory: (key, owner, dtype)}.
+        old: whether for the format from before PyTorch 1.6.
     """
+
+    old = False
 
     dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
 
@@ -203,7 +217,9 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         start, end = extent(base)
         name = _STORAGE_NAMES.get(kind)
         size = (end - start) // array.itemsize if name else end - start
-        return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size))
+        if self.old and not name:
+            raise RuntimeError(f"save(): PyTorch's format from before version 1.6 has no {kind}")
+        return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size, *(None,) * self.old))
 
 
 def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle_module: Any = None, *,
@@ -234,32 +250,23 @@ def load(f: str | os.PathLike[str] | io.IOBase, map_location: Any = None, pickle
         f.seek(0)
         if not f.read(1):
             raise EOFError("load(): the file is empty")
-        raise RuntimeError("load(): this is not a zip archive: the file is damaged, or was written by something else "
-                           "than save() (PyTorch's format from before version 1.6 is not read: load and save it anew "
-                           "with PyTorch)")
+        f.seek(0)
+        from .old_format import read
+        return read(f, map_location, weights_only)  # type: ignore[arg-type]
     f.seek(0)
     try:
         with zipfile.ZipFile(f) as archive:  # type: ignore[arg-type]
-            return _Unpickler(archive, map_location, weights_only).load()
+            return _ArchiveUnpickler(archive, map_location, weights_only).load()
     except (zipfile.BadZipFile, EOFError, KeyError) as error:
         raise RuntimeError(f"load(): the archive is damaged: {error}") from error
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, archive: zipfile.ZipFile, map_location: Any, weights_only: bool) -> None:
-        names = [n for n in archive.namelist() if n.endswith("/data.pkl") or n == "data.pkl"]
-        if not names:
-            raise RuntimeError("load(): there is no data.pkl in the archive: it was not written by save(), or it is a "
-                               "TorchScript file, which only PyTorch runs")
-        self.folder = names[0].removesuffix("data.pkl")
-        self.archive, self.map_location, self.weights_only = archive, map_location, weights_only
-        self.storages: dict[str, np.ndarray] = {}
-        if f"{self.folder}byteorder" in archive.namelist():
-            order = archive.read(f"{self.folder}byteorder").decode()
-            if order != sys.byteorder:
-                raise RuntimeError(f"load(): the file is of a {order}-endian machine, this one is "
-                                   f"{sys.byteorder}-endian")
-        super().__init__(io.BytesIO(archive.read(names[0])))
+class Unpickler(pickle.Unpickler):
+    """Finds what a file names: PyTorch's functions and classes in gradloom, and others if they are allowed."""
+
+    def __init__(self, file: Any, map_location: Any, weights_only: bool) -> None:
+        super().__init__(file)
+        self.map_location, self.weights_only = map_location, weights_only
 
     def find_class(self, module: str, name: str) -> Any:
         found = _REBUILDERS.get(("builtins" if module == "__builtin__" else module, name))
@@ -281,13 +288,29 @@ class _Unpickler(pickle.Unpickler):
             target = getattr(target, part)
         return target
 
+class _ArchiveUnpickler(Unpickler):
+    def __init__(self, archive: zipfile.ZipFile, map_location: Any, weights_only: bool) -> None:
+        names = [n for n in archive.namelist() if n.endswith("/data.pkl") or n == "data.pkl"]
+        if not names:
+            raise RuntimeError("load(): there is no data.pkl in the archive: it was not written by save(), or it is a "
+                               "TorchScript file, which only PyTorch runs")
+        self.folder = names[0].removesuffix("data.pkl")
+        self.archive = archive
+        self.storages: dict[str, np.ndarray] = {}
+        if f"{self.folder}byteorder" in archive.namelist():
+            order = archive.read(f"{self.folder}byteorder").decode()
+            if order != sys.byteorder:
+                raise RuntimeError(f"load(): the file is of a {order}-endian machine, this one is "
+                                   f"{sys.byteorder}-endian")
+        super().__init__(io.BytesIO(archive.read(names[0])), map_location, weights_only)
+
     def persistent_load(self, saved: Any) -> tuple[np.ndarray, dtype_class | None]:
         if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] != "storage":
             raise RuntimeError(f"load(): unknown persistent id {saved!r}")
         _, kind, key, location, _ = saved
         memory = self.storages.get(key)
         if memory is None:
-            _check_location(location, self.map_location)
+            check_location(location, self.map_location)
             data = bytearray(self.archive.read(f"{self.folder}data/{key}"))
             memory = self.storages[key] = np.frombuffer(data, np.uint8)
             if callable(self.map_location):
@@ -296,7 +319,8 @@ class _Unpickler(pickle.Unpickler):
         return memory, kind if isinstance(kind, dtype_class) else None
 
 
-def _check_location(location: str, map_location: Any) -> None:
+def check_location(location: str, map_location: Any) -> None:
+    """Raise RuntimeError unless storages of a location go to the CPU."""
     if map_location is None:
         target = location
     elif isinstance(map_location, dict):
@@ -319,6 +343,10 @@ def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata
     if requires_grad:
         out.requires_grad = True
     return out
+
+
+def _rebuild_tensor_v1(stored, offset, size, stride):
+    return _rebuild_tensor(stored, offset, size, stride, False, None)
 
 
 def _rebuild_tensor_v3(stored, offset, size, stride, requires_grad, hooks, kind, metadata=None):
@@ -373,6 +401,7 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 _REBUILDERS: dict[tuple[str, str], Any] = {
+    ("torch._utils", "_rebuild_tensor"): _rebuild_tensor_v1,
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v3"): _rebuild_tensor_v3,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,

@@ -164,3 +164,62 @@ def test_what_cannot_be_saved_leaves_the_old_file(gradloom, tmp_path):
     with pytest.raises((pickle.PicklingError, AttributeError)):
         gradloom.save({"f": lambda: 1}, path)
     assert gradloom.load(path).tolist() == [1.0, 1.0] and len(list(tmp_path.iterdir())) == 1
+
+
+# --- the format from before PyTorch 1.6 -----------------------------------------------------------------------------
+
+def in_the_old_format(torch, value):
+    file = io.BytesIO()
+    torch.save(value, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+def test_the_old_format_keeps_values_types_and_shared_memory(torch):
+    x = torch.arange(6.0).view(2, 3)
+    kinds = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64)
+    value = {"x": x, "row": x[1], "t": x.t(), "p": torch.nn.Parameter(torch.ones(2)), "none": None,
+             "kinds": [torch.ones(1, dtype=kind) for kind in kinds], "empty": torch.zeros(0, 3)}
+    found = torch.load(io.BytesIO(in_the_old_format(torch, value)))
+    assert torch.equal(found["x"], x) and found["t"].stride() == (1, 3) and found["empty"].shape == (0, 3)
+    assert [one.dtype for one in found["kinds"]] == list(kinds) and [one.item() for one in found["kinds"]] == [1] * 7
+    assert type(found["p"]) is torch.nn.Parameter and found["p"].requires_grad
+    found["x"][1, 0] = 100
+    assert found["row"][0] == 100
+
+
+def test_files_of_the_old_format_are_read_across_libraries():
+    theirs, ours = pytest.importorskip("torch"), __import__("gradloom")
+    for one, other in ((theirs, ours), (ours, theirs)):
+        data = in_the_old_format(one, {"w": one.arange(4.0)[1:], "state": one.nn.Linear(2, 1).state_dict()})
+        found = other.load(io.BytesIO(data))
+        assert found["w"].tolist() == [1.0, 2.0, 3.0] and found["w"].storage_offset() == 1
+        assert found["state"]["weight"].shape == (1, 2)
+
+
+def test_several_objects_in_one_file_follow_each_other(torch):
+    file = io.BytesIO(in_the_old_format(torch, torch.ones(2)) + in_the_old_format(torch, torch.zeros(1)))
+    assert torch.load(file).tolist() == [1.0, 1.0]
+
+
+def test_a_damaged_file_of_the_old_format_is_refused(gradloom):
+    whole = in_the_old_format(gradloom, {"a": gradloom.arange(100.0), "b": [1, "x"]})
+    for end in range(1, len(whole), 7):
+        with pytest.raises((RuntimeError, pickle.UnpicklingError)):
+            gradloom.load(io.BytesIO(whole[:end]))
+    with pytest.raises(RuntimeError, match="this is no file of save"):
+        gradloom.load(io.BytesIO(pickle.dumps({"a": 1})))
+
+
+def test_code_in_a_file_of_the_old_format_is_not_run(torch):
+    class Evil:
+        def __reduce__(self):
+            return print, ("run",)
+
+    data = in_the_old_format(torch, [Evil()])
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        torch.load(io.BytesIO(data))
+
+
+def test_only_files_can_be_written_to(torch):
+    with pytest.raises(AttributeError, match="file-like object with a 'write' attribute"):
+        torch.save(torch.ones(1), 3)
