@@ -48,7 +48,7 @@ KNOWN = {
 
 def examples(tensor) -> list:
     """Tensors like the given one, with other values of the same kind."""
-    array = tensor.detach().numpy()
+    array = tensor.detach().resolve_conj().resolve_neg().numpy()
     found = [array]
     for i in range(1, EXAMPLES):
         if array.dtype.kind in "fc":
@@ -173,7 +173,8 @@ def differing(found, expected) -> str | None:
             continue
         if f.shape != e.shape or f.dtype != e.dtype:
             return f"result {i} is {f.dtype} {tuple(f.shape)}, not {e.dtype} {tuple(e.shape)}"
-        a, b = f.detach().numpy(), e.detach().numpy()
+        a, b = (np.asarray(t._array).astype(np.float32 if t.dtype is gradloom.bfloat16 else t._array.dtype)
+                for t in (f.detach(), e.detach()))
         if not np.allclose(a, b, rtol=1e-6, atol=1e-7, equal_nan=True):
             return f"result {i} differs by {np.nanmax(np.abs(a - b))}"
     return None

@@ -36,7 +36,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
         func: takes Tensors, or nested containers of them; returns such, too. With `has_aux`, a tuple of that and `aux`.
         primals: the arguments, a tuple.
         tangents: the vector: structured and shaped as `primals`.
-            Each is taken in the dtype of its primal; of a complex one for a real primal, only the real part counts.
+            One of another dtype than its primal stays what it is, as in `forward_ad`.
         strict: raise where the output does not depend on the arguments, instead of giving zeros.
         has_aux: `func` returns `(output, aux)`, where `aux` holds other Tensors that are wanted.
 
