@@ -184,3 +184,16 @@ def test_a_node_class_knows_its_function(torch):
     function = make(torch)
     assert function._backward_cls._forward_cls is function
     assert function.apply(leaf(torch, 1.0)).grad_fn._forward_cls is function
+
+
+def test_an_input_that_is_returned_as_it_is_cannot_be_saved_by_setup_context(torch):
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+    function = make(torch, lambda x: x, setup_context=staticmethod(setup_context))
+    for x in (leaf(torch, 1.0), torch.ones(1)):
+        with pytest.raises(RuntimeError, match="An input that has been returned as-is as output is being saved"):
+            function.apply(x)
+    saves_itself = make(torch, lambda ctx, x: ctx.save_for_backward(x) or x, lambda ctx, g: g * ctx.saved_tensors[0])
+    x = leaf(torch, 3.0)
+    saves_itself.apply(x).sum().backward()
+    assert x.grad.tolist() == [3.0]

@@ -122,3 +122,9 @@ def test_one_detached_in_inference_mode_may_not_be_written_to_outside(torch):
     for made in (b, c):
         with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
             made.add_(1)
+
+
+def test_a_transform_may_multiply_with_an_inference_tensor(torch):
+    with torch.inference_mode():
+        factor = torch.tensor([2.0, 3.0])
+    assert torch.func.grad(lambda x: (x * factor).sum())(torch.ones(2)).tolist() == [2.0, 3.0]

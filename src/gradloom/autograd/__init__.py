@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 from .. import _operators
 from ..dispatch import state
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
-from .arguments import as_tuple, check_flags, input_edges, roots_and_gradients, used
+from .arguments import as_tuple, check_flags, edges_of_constants, input_edges, roots_and_gradients, used
 from .engine import execute, queue_callback
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .node import Node, bump_version
@@ -186,7 +186,7 @@ def grad(outputs: _Roots, inputs: _Roots | dict[str, Tensor],
         roots, grads = roots_and_gradients(outputs, grad_outputs)
         edges = input_edges(inputs)
         if any(node is None for node, _ in edges):
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
+            edges = edges_of_constants(inputs, edges)
         found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
         found = used(found, inputs, allow_unused, materialize_grads, create_graph)
     return found if names is None else dict(zip(names, found, strict=True))

@@ -10,6 +10,7 @@ import numpy as np
 from .. import _operators
 from ..dispatch import answers, state
 from .edge import gradient_edge
+from .node import Error
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
           "this is the desired behavior.")
@@ -39,6 +40,23 @@ def input_edges(inputs: tuple) -> list:
     """
     return [value._edge or gradient_edge(value) if isinstance(value, _operators.Tensor)
             else _checked_edge(value) if is_edge(value) else _refuse_input(value) for value in inputs]
+
+
+def edges_of_constants(inputs: tuple, edges: list) -> list:
+    """The edges of inputs of `grad` of which some have no node: those of views made in no_grad of a tensor that
+    requires grad, which require grad themselves and have no history, so that nothing leads to them.
+
+    Raises:
+        RuntimeError: if an input does not require grad.
+    """
+    found = []
+    for value, edge in zip(inputs, edges, strict=True):
+        if edge[0] is None:
+            if not (isinstance(value, _operators.Tensor) and value.requires_grad):
+                raise RuntimeError("One of the differentiated Tensors does not require grad")
+            edge = (Error("nothing leads here"), 0)
+        found.append(edge)
+    return found
 
 
 def _refuse_input(value) -> NoReturn:

@@ -297,7 +297,7 @@ class Function(metaclass=FunctionMeta):
             if record is not None:
                 profiler.end(record)
         outputs = output if isinstance(output, tuple) else (output,)
-        wrapped = wrap_outputs(ctx, tensors, outputs, records)
+        wrapped = wrap_outputs(ctx, tensors, outputs, records, separate)
         if records and ctx.to_save is not None:
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:

@@ -11,6 +11,7 @@ from .views import (
     CUSTOM_FUNCTION,
     DEFAULT,
     MULTI_OUTPUT,
+    NO_GRAD,
     forbidden_view_message,
     make_view,
     move_retained_gradient,
@@ -18,7 +19,7 @@ from .views import (
 )
 
 
-def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
+def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: bool) -> tuple:
     """The results with the node as their history.
 
     What forward wrote to in place (`mark_dirty`) is returned itself, an input that comes back unchanged as a view of
@@ -29,13 +30,15 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
         inputs: the tensors among the arguments of forward.
         outputs: what forward returned.
         records: whether the node is to be the history of the results.
+        separate: whether it was setup_context that marked and saved.
 
     Raises:
         RuntimeError: for something dirty that is not returned, a leaf that requires grad, or no tensor; and if a view
-            was written to and more than one tensor is returned.
+            was written to and more than one tensor is returned; for an input that is returned as it is, and that
+            setup_context saves, where the result stands for it.
     """
     Tensor = _operators.Tensor
-    dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs, records)} if ctx.dirty_tensors is not None else ()
+    dirty = {id(t) for t in _checked_dirty(ctx, inputs, outputs)} if ctx.dirty_tensors is not None else ()
     unmarked = {id(t) for t in _checked_unmarked(ctx)} if ctx.non_differentiable is not None else ()
     given = {id(t) for t in inputs}
     metadata: list = []
@@ -50,14 +53,18 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool) -> tuple:
             differentiable_outputs += differentiable
             edge = (ctx, nr) if differentiable else NO_EDGE
             if id(out) in dirty:
-                bump_version(out)
                 if differentiable:
+                    _check_write(out, len(outputs))
                     _rewrite(out, ctx, edge)
                 elif out.requires_grad:
                     out = out._detached_alias()
             elif id(out) in given and not differentiable and out.requires_grad:
                 out = out._detached_alias()
             elif id(out) in given:
+                if separate and ctx.to_save is not None and any(out is t for t in _tuple_of(ctx, "to_save")):
+                    raise RuntimeError("An input that has been returned as-is as output is being saved for backward. "
+                                       "This is not supported if you override setup_context: return and save a view of "
+                                       "it, x.view_as(x), or save it in a forward that takes ctx.")
                 kind = Tensor if type(out).__torch_function__ is disabled_torch_function else type(out)
                 out = make_view(Tensor._make_subclass(kind, out), out, edge, state.flags, CUSTOM_FUNCTION)
             elif out._view is not None:
@@ -84,11 +91,12 @@ def _tuple_of(ctx, name: str) -> tuple:
     return found
 
 
-def _checked_dirty(ctx, inputs, outputs, records):
+def _checked_dirty(ctx, inputs, outputs):
     for i, tensor in enumerate(_tuple_of(ctx, "dirty_tensors")):
         if not isinstance(tensor, _operators.Tensor):
             raise RuntimeError(f"mark_dirty can only accept variables, but argument {i} is of type "
                                f"{type(tensor).__name__}")
+        bump_version(tensor)
         if not any(tensor is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
                                "The inputs that are modified inplace must all be outputs of the Function.")
@@ -96,18 +104,16 @@ def _checked_dirty(ctx, inputs, outputs, records):
             import warnings
             warnings.warn("ctx.mark_dirty() received a tensor that was not an input. It is for inputs that forward has "
                           "written to.", stacklevel=4)
-        if records:
-            _check_write(tensor, len(outputs))
     return ctx.dirty_tensors
 
 
 def _check_write(tensor, outputs: int) -> None:
     """Refuse a write that would break the graph; forward has done it, so that a view's history may be out of date."""
     view = tensor._view
-    if view is None:
-        if tensor.requires_grad and tensor.is_leaf:
+    if view is None or view.creation == NO_GRAD:  # such a view has no history, whatever its base has
+        if tensor.requires_grad and (view is not None or tensor.is_leaf):
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-    else:
+    if view is not None:
         if outputs > 1:
             raise RuntimeError("If your Function modifies inplace an input that is a view of another Tensor, your "
                                "Function cannot return more than one Tensor. Call it on a clone() of the view, or make "
@@ -154,13 +160,21 @@ def save_tensors(ctx, outputs: tuple) -> None:
             raise TypeError(f"save_for_backward can only save variables, but argument {len(kept)} is of type "
                             f"{type(tensor).__name__}. Keep it as an attribute of ctx instead")
         nr = next((i for i, o in enumerate(outputs) if o is tensor), None)
-        edge = tensor._edge if tensor._view is None else gradient_edge(tensor)
-        # The history of a view that forward wrote to leads to the node over others, which would hold it as well.
-        written = tensor._view is not None and any(tensor is t for t in ctx.dirty_tensors or ())
-        own = nr is not None and edge is not None and (edge[0] is ctx or written)
-        kept.append(SavedVariable(tensor, nr if own else None))
+        kept.append(SavedVariable(tensor, nr if nr is None else _own_number(ctx, tensor, nr)))
     ctx._saved = tuple(kept)
     ctx.to_save = None
+
+
+def _own_number(ctx, output, nr: int) -> int | None:
+    """Which result of the node a tensor is that is returned and saved; None if its history is another."""
+    edge = output._edge if output._view is None else gradient_edge(output)
+    if edge is None:
+        return None
+    if edge[0] is ctx:
+        return edge[1]  # of one that is returned twice, the last
+    # The history of a view that forward wrote to leads to the node over others, which would hold it as well.
+    written = output._view is not None and any(output is t for t in ctx.dirty_tensors or ())
+    return nr if written else None
 
 
 def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tuple) -> None:

@@ -66,7 +66,7 @@ class SavedVariable:
         counter = tensor._vc
         if counter is None:
             counter = tensor._vc = [0]
-        elif tensor._inference:
+        elif tensor._inference and state.func_level is None:  # a transform's graph ends with it
             raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
                                "inference mode in computation tracked by autograd: `clone()` makes a normal tensor of "
                                "one, and `torch.no_grad()` in place of `torch.inference_mode()` makes normal tensors.")
