@@ -186,9 +186,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         RuntimeError: for mixtures with uint16, uint32 and uint64 that PyTorch does not define.
     """
     if a.__class__ is not dtype or b.__class__ is not dtype:
-        place, given = (1, a) if a.__class__ is not dtype else (2, b)
-        raise TypeError(f"promote_types(): argument 'type{place}' (position {place}) must be torch.dtype, not "
-                        f"{type(given).__name__}")
+        a, b = _meant(a, "promote_types", "type1", 1), _meant(b, "promote_types", "type2", 2)
     if a is b:
         return a
     if a.category < b.category:
@@ -210,6 +208,15 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     return a if _RANK[a] > _RANK[b] else b
 
 
+def _meant(given: Any, function: str, name: str, place: _builtins.int) -> dtype:
+    """A dtype, or that of a Python type."""
+    found = PYTHON_TYPES.get(given) if isinstance(given, type) else given
+    if not isinstance(found, dtype):
+        raise TypeError(f"{function}(): argument '{name}' (position {place}) must be torch.dtype, not "
+                        f"{type(given).__name__}")
+    return found
+
+
 def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
     raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
                        f"{scalar_type_name(a)} and {scalar_type_name(b)}")
@@ -217,6 +224,7 @@ def _promote_wide_unsigned(a: dtype, b: dtype) -> dtype:
 
 def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
     """Whether PyTorch lets a result of type `from_` be written into a tensor of type `to`."""
+    from_, to = _meant(from_, "can_cast", "from_", 1), _meant(to, "can_cast", "to", 2)
     if from_.category > to.category:
         return False
     return not (from_.category == INTEGRAL and to.category == BOOL)
@@ -250,8 +258,8 @@ class finfo(_Info):
         return 10.0 ** -self._info.precision
 
     def __init__(self, type: dtype | None = None) -> None:
-        type = default.float if type is None else type
-        if not isinstance(type, dtype) or type.category < FLOATING:
+        type = default.float if type is None else _meant(type, "finfo", "type", 1)
+        if type.category < FLOATING:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                             f"'{type!r}'")
         real = type.to_real()
@@ -280,7 +288,8 @@ class iinfo(_Info):
     _number = staticmethod(_builtins.int)
 
     def __init__(self, type: dtype) -> None:
-        if not isinstance(type, dtype) or type.category != INTEGRAL:
+        type = _meant(type, "iinfo", "type", 1)
+        if type.category != INTEGRAL:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type!r}'")
         self.dtype: str = str(type)[6:]
         self._info = np.iinfo(type.numpy)

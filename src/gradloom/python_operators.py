@@ -16,7 +16,7 @@ from types import FunctionType
 import numpy as np
 
 from . import _operators
-from .tensor import Tensor, wrapped_number
+from .tensor import Tensor, wrap, wrapped_number
 
 _PAIRS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
@@ -79,13 +79,25 @@ class _OperatorGuard:
         return NotImplemented
 
 
+class _EqualityGuard(_OperatorGuard):
+    """Takes arrays, too: of PyTorch's comparisons `==` alone does, in either order."""
+
+    __slots__ = ()
+
+    def __call__(self, first, second, **keywords):
+        if isinstance(second, np.ndarray) and second.dtype.kind in "biufc":
+            return _operators.eq(first, wrap(second))
+        return super().__call__(first, second, **keywords)
+
+
 def _with_guard(wrapper, guard, method):
     """A function with the code of `wrapper` that returns NotImplemented where that raises TypeError."""
     code, names = getattr(wrapper, "_own", wrapper).__code__, wrapper.__globals__  # Note [Torch functions]
     own = {name: names[name] for name in code.co_names if name in names}
     for name, value in own.items():
         if value is guard:
-            own[name] = _OperatorGuard(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)
+            kind = _EqualityGuard if method == "__eq__" else _OperatorGuard
+            own[name] = kind(guard, Tensor if method in _ONLY_TENSORS else _OPERANDS)
     own["__builtins__"] = builtins
     own["__name__"] = wrapper.__module__
     found = FunctionType(code, own, method, wrapper.__defaults__)

@@ -125,6 +125,13 @@ def test_what_promotion_refuses(torch):
         torch.int8.to_complex()
 
 
+def test_python_types_stand_for_dtypes(torch):
+    assert torch.finfo(float).dtype == "float64" and torch.iinfo(int).dtype == "int64"
+    assert torch.promote_types(float, torch.float32) is torch.float64 and not torch.can_cast(float, int)
+    with pytest.raises(TypeError, match="finfo.*must be torch.dtype, not str"):
+        torch.finfo("float32")
+
+
 @pytest.mark.parametrize(("make", "name"), [
     (lambda torch: torch.ones(2), "torch.FloatTensor"), (lambda torch: 3, "int"), (lambda torch: None, "NoneType"),
     (lambda torch: [].append, "list.append"), (lambda torch: torch.Size([1]), "torch.Size"),

@@ -188,6 +188,18 @@ def test_what_numpy_finds_true_of_a_tensor_comes_back_as_bytes(torch):
     assert np.isnan(torch.tensor([1.0, float("nan")])).dtype is torch.uint8
 
 
+def test_equality_alone_of_the_comparisons_takes_arrays(torch):
+    x, n = torch.tensor([1.0, 2.0]), np.array([1.0, 3.0])
+    assert (x == n).tolist() == (n == x).tolist() == [True, False] and (x == n).dtype is torch.bool
+    assert (torch.tensor([1, 2]) == np.array([[1], [2]])).tolist() == [[True, False], [False, True]]
+    assert (x.requires_grad_() == n).tolist() == [True, False]
+    assert (x == np.array(["a", "b"])) is False and (x != n) is True
+    with pytest.raises(TypeError, match="'<' not supported between instances of 'Tensor' and 'numpy.ndarray'"):
+        x < n  # noqa: B015
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
+        x == np.zeros(3)  # noqa: B015
+
+
 PROGRAM = """
 import sys, warnings, importlib
 torch = importlib.import_module(sys.argv[1])
