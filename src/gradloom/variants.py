@@ -52,6 +52,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
         for target in outs:
+            check_no_internal_overlap(target._array)
             for t in inputs:
                 check(target._array, t._array)
     if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):

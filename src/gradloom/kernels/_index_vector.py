@@ -50,11 +50,12 @@ def index_add_(self, dim, index, source, alpha=1):
         raise RuntimeError(f"index_add_(): self ({type_name(self)}) and source ({type_name(source)}) must have the "
                            "same scalar type")
     places = index.reshape(-1)
-    rows, values = _rows(writable(self, index, source), axis), _rows(source, axis)
+    rows, values = _rows(self, axis), _rows(source, axis)
     check_range(places, rows.shape[0], axis)
     if rows.shape[1:] != values.shape[1:]:
         raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
                            f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
+    writable(self, index, source)
     if not values.size:
         return self
     scales = alpha is True or alpha != 1
