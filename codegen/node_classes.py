@@ -95,7 +95,9 @@ class NodeClass:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        return tuple(self._block(d) for d in self.info.derivatives)
+        """The formulas in the order of their inputs' names, which PyTorch evaluates them in: nodes that they make in a
+        backward pass with create_graph are then numbered, and run, in the same order."""
+        return tuple(self._block(d) for d in sorted(self.info.derivatives, key=lambda d: d.inputs))
 
     def _range(self, name: str) -> str:
         """The expression for `this input needs a gradient`."""

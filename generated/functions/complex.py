@@ -25,16 +25,16 @@ class ComplexBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # real: real(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_real = ops.real(grad)
-        else:
-            grad_of_real = None
         # imag: imag(grad)
         if edges[1] is not NO_EDGE:
             grad_of_imag = ops.imag(grad)
         else:
             grad_of_imag = None
+        # real: real(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_real = ops.real(grad)
+        else:
+            grad_of_real = None
         return (grad_of_real, grad_of_imag,)
 
 

@@ -27,17 +27,17 @@ class AddBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
         # other: grad if alpha == 1 else grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
             grad_of_other = grad if alpha == 1 else grad * alpha.conjugate()
         else:
             grad_of_other = None
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -69,17 +69,17 @@ class SubBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
         # other: -grad if alpha == 1 else -grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
             grad_of_other = -grad if alpha == 1 else -grad * alpha.conjugate()
         else:
             grad_of_other = None
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -111,17 +111,17 @@ class RsubBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
+        # other: grad
+        if edges[1] is not NO_EDGE:
+            grad_of_other = grad
+        else:
+            grad_of_other = None
         # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
             grad_of_self = maybe_multiply(-grad, alpha.conjugate())
         else:
             grad_of_self = None
-        # other: grad
-        if edges[1] is not NO_EDGE:
-            grad_of_other = grad
-        else:
-            grad_of_other = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -158,17 +158,6 @@ class MulBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * other.conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * other._array)
-            else:
-                grad_of_self = grad * other.conj()
-        else:
-            grad_of_self = None
         # other: grad * self.conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -180,6 +169,17 @@ class MulBackward0(Node):
                 grad_of_other = grad * self.conj()
         else:
             grad_of_other = None
+        # self: grad * other.conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            if other._array.dtype is flat:
+                grad_of_self = wrap(grad_ * other._array)
+            else:
+                grad_of_self = grad * other.conj()
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -224,17 +224,6 @@ class DivBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad / other.conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ / other._array)
-            else:
-                grad_of_self = grad / other.conj()
-        else:
-            grad_of_self = None
         # other: -grad * ((self / other) / other).conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -249,6 +238,17 @@ class DivBackward0(Node):
                 grad_of_other = -grad * ((self / other) / other).conj()
         else:
             grad_of_other = None
+        # self: grad / other.conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            if other._array.dtype is flat:
+                grad_of_self = wrap(grad_ / other._array)
+            else:
+                grad_of_self = grad / other.conj()
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -286,15 +286,6 @@ class DivBackward2(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: div_mode_self_backward(grad, other, rounding_mode)
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            rounding_mode = fn.saved_rounding_mode
-            grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
-        else:
-            grad_of_self = None
         # other: div_mode_other_backward(grad, self, other, rounding_mode)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -307,6 +298,15 @@ class DivBackward2(Node):
             grad_of_other = div_mode_other_backward(grad, self, other, rounding_mode)
         else:
             grad_of_other = None
+        # self: div_mode_self_backward(grad, other, rounding_mode)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            rounding_mode = fn.saved_rounding_mode
+            grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -362,11 +362,6 @@ class RemainderBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
         # other: -grad * self.div(other, rounding_mode='floor')
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -378,6 +373,11 @@ class RemainderBackward1(Node):
             grad_of_other = -grad * self.div(other, rounding_mode='floor')
         else:
             grad_of_other = None
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -412,11 +412,6 @@ class FmodBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
         # other: -grad * self.div(other, rounding_mode='trunc')
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -428,6 +423,11 @@ class FmodBackward1(Node):
             grad_of_other = -grad * self.div(other, rounding_mode='trunc')
         else:
             grad_of_other = None
+        # self: grad
+        if edges[0] is not NO_EDGE:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -472,17 +472,6 @@ class PowBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: pow_backward_self(grad, self, exponent)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            exponent = fn.saved_exponent
-            if exponent._vc is not None:
-                exponent = unpack(exponent, fn)
-            grad_of_self = pow_backward_self(grad, self, exponent)
-        else:
-            grad_of_self = None
         # exponent: pow_backward_exponent(grad, self, exponent, result)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -497,6 +486,17 @@ class PowBackward1(Node):
             grad_of_exponent = pow_backward_exponent(grad, self, exponent, result)
         else:
             grad_of_exponent = None
+        # self: pow_backward_self(grad, self, exponent)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            exponent = fn.saved_exponent
+            if exponent._vc is not None:
+                exponent = unpack(exponent, fn)
+            grad_of_self = pow_backward_self(grad, self, exponent)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_exponent,)
 
     def release_variables(fn):
@@ -1847,17 +1847,6 @@ class MaximumBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: maximum_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = maximum_backward(grad, self, other)
-        else:
-            grad_of_self = None
         # other: maximum_backward(grad, other, self)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
@@ -1869,6 +1858,17 @@ class MaximumBackward0(Node):
             grad_of_other = maximum_backward(grad, other, self)
         else:
             grad_of_other = None
+        # self: maximum_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = maximum_backward(grad, self, other)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -1886,17 +1886,6 @@ class MinimumBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: minimum_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = minimum_backward(grad, self, other)
-        else:
-            grad_of_self = None
         # other: minimum_backward(grad, other, self)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
@@ -1908,6 +1897,17 @@ class MinimumBackward0(Node):
             grad_of_other = minimum_backward(grad, other, self)
         else:
             grad_of_other = None
+        # self: minimum_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = minimum_backward(grad, self, other)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -1925,17 +1925,6 @@ class FmaxBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: where(fmax_keeps_first(self, other), grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = ops.where(fmax_keeps_first(self, other), grad, 0)
-        else:
-            grad_of_self = None
         # other: where(fmax_keeps_first(self, other), 0, grad)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -1947,6 +1936,17 @@ class FmaxBackward0(Node):
             grad_of_other = ops.where(fmax_keeps_first(self, other), 0, grad)
         else:
             grad_of_other = None
+        # self: where(fmax_keeps_first(self, other), grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = ops.where(fmax_keeps_first(self, other), grad, 0)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -1964,17 +1964,6 @@ class FminBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: where(fmin_keeps_first(self, other), grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = ops.where(fmin_keeps_first(self, other), grad, 0)
-        else:
-            grad_of_self = None
         # other: where(fmin_keeps_first(self, other), 0, grad)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -1986,6 +1975,17 @@ class FminBackward0(Node):
             grad_of_other = ops.where(fmin_keeps_first(self, other), 0, grad)
         else:
             grad_of_other = None
+        # self: where(fmin_keeps_first(self, other), grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = ops.where(fmin_keeps_first(self, other), grad, 0)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2034,20 +2034,6 @@ class HypotBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * self / result
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * self._array / result._array)
-            else:
-                grad_of_self = grad * self / result
-        else:
-            grad_of_self = None
         # other: grad * other / result
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
@@ -2062,6 +2048,20 @@ class HypotBackward0(Node):
                 grad_of_other = grad * other / result
         else:
             grad_of_other = None
+        # self: grad * self / result
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            if self._array.dtype is flat and result._array.dtype is flat:
+                grad_of_self = wrap(grad_ * self._array / result._array)
+            else:
+                grad_of_self = grad * self / result
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2079,6 +2079,14 @@ class CopysignBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
+        # other: zeros_like(other)
+        if edges[1] is not NO_EDGE:
+            other_sym_sizes = fn.saved_other_sym_sizes
+            other_scalar_type = fn.saved_other_scalar_type
+            other_device = fn.saved_other_device
+            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
+        else:
+            grad_of_other = None
         # self: copysign_backward(grad, self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2090,14 +2098,6 @@ class CopysignBackward0(Node):
             grad_of_self = copysign_backward(grad, self, result)
         else:
             grad_of_self = None
-        # other: zeros_like(other)
-        if edges[1] is not NO_EDGE:
-            other_sym_sizes = fn.saved_other_sym_sizes
-            other_scalar_type = fn.saved_other_scalar_type
-            other_device = fn.saved_other_device
-            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
-        else:
-            grad_of_other = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2143,6 +2143,14 @@ class NextafterBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
+        # other: zeros_like(other)
+        if edges[1] is not NO_EDGE:
+            other_sym_sizes = fn.saved_other_sym_sizes
+            other_scalar_type = fn.saved_other_scalar_type
+            other_device = fn.saved_other_device
+            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
+        else:
+            grad_of_other = None
         # self: where(self != other, grad, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
@@ -2154,14 +2162,6 @@ class NextafterBackward0(Node):
             grad_of_self = ops.where(self != other, grad, 0)
         else:
             grad_of_self = None
-        # other: zeros_like(other)
-        if edges[1] is not NO_EDGE:
-            other_sym_sizes = fn.saved_other_sym_sizes
-            other_scalar_type = fn.saved_other_scalar_type
-            other_device = fn.saved_other_device
-            grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
-        else:
-            grad_of_other = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2181,17 +2181,6 @@ class XlogyBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: xlogy_self_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = xlogy_self_backward(grad, self, other)
-        else:
-            grad_of_self = None
         # other: grad * self / other
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2206,6 +2195,17 @@ class XlogyBackward0(Node):
                 grad_of_other = grad * self / other
         else:
             grad_of_other = None
+        # self: xlogy_self_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = xlogy_self_backward(grad, self, other)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2284,20 +2284,6 @@ class LogaddexpBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad / (1 + (other - self).exp()).conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (1 + xp.exp(other._array - self._array)))
-            else:
-                grad_of_self = grad / (1 + (other - self).exp()).conj()
-        else:
-            grad_of_self = None
         # other: grad / (1 + (self - other).exp()).conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2312,6 +2298,20 @@ class LogaddexpBackward0(Node):
                 grad_of_other = grad / (1 + (self - other).exp()).conj()
         else:
             grad_of_other = None
+        # self: grad / (1 + (other - self).exp()).conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            if other._array.dtype is flat and self._array.dtype is flat:
+                grad_of_self = wrap(grad_ / (1 + xp.exp(other._array - self._array)))
+            else:
+                grad_of_self = grad / (1 + (other - self).exp()).conj()
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2331,20 +2331,6 @@ class Logaddexp2Backward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad / (1 + (other - self).exp2())
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (1 + xp.exp2(other._array - self._array)))
-            else:
-                grad_of_self = grad / (1 + (other - self).exp2())
-        else:
-            grad_of_self = None
         # other: grad / (1 + (self - other).exp2())
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2359,6 +2345,20 @@ class Logaddexp2Backward0(Node):
                 grad_of_other = grad / (1 + (self - other).exp2())
         else:
             grad_of_other = None
+        # self: grad / (1 + (other - self).exp2())
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            if other._array.dtype is flat and self._array.dtype is flat:
+                grad_of_self = wrap(grad_ / (1 + xp.exp2(other._array - self._array)))
+            else:
+                grad_of_self = grad / (1 + (other - self).exp2())
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2378,17 +2378,6 @@ class LdexpBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * other.exp2().conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * xp.exp2(other._array))
-            else:
-                grad_of_self = grad * other.exp2().conj()
-        else:
-            grad_of_self = None
         # other: grad * result.conj() * 0.6931471805599453
         if edges[1] is not NO_EDGE:
             result = fn.saved_result
@@ -2400,6 +2389,17 @@ class LdexpBackward0(Node):
                 grad_of_other = grad * result.conj() * 0.6931471805599453
         else:
             grad_of_other = None
+        # self: grad * other.exp2().conj()
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            if other._array.dtype is flat:
+                grad_of_self = wrap(grad_ * xp.exp2(other._array))
+            else:
+                grad_of_self = grad * other.exp2().conj()
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2417,18 +2417,18 @@ class LerpBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad * (1 - conj_number(weight))
-        if edges[0] is not NO_EDGE:
-            weight = fn.saved_weight
-            grad_of_self = grad * (1 - conj_number(weight))
-        else:
-            grad_of_self = None
         # end: grad * conj_number(weight)
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
             grad_of_end = grad * conj_number(weight)
         else:
             grad_of_end = None
+        # self: grad * (1 - conj_number(weight))
+        if edges[0] is not NO_EDGE:
+            weight = fn.saved_weight
+            grad_of_self = grad * (1 - conj_number(weight))
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_end,)
 
 
@@ -2445,17 +2445,6 @@ class LerpBackward1(Node):
             return (None, None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * (1 - weight).conj()
-        if edges[0] is not NO_EDGE:
-            weight = fn.saved_weight
-            if weight._vc is not None:
-                weight = unpack(weight, fn)
-            if weight._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (1 - weight._array))
-            else:
-                grad_of_self = grad * (1 - weight).conj()
-        else:
-            grad_of_self = None
         # end: grad * weight.conj()
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
@@ -2467,6 +2456,17 @@ class LerpBackward1(Node):
                 grad_of_end = grad * weight.conj()
         else:
             grad_of_end = None
+        # self: grad * (1 - weight).conj()
+        if edges[0] is not NO_EDGE:
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            if weight._array.dtype is flat:
+                grad_of_self = wrap(grad_ * (1 - weight._array))
+            else:
+                grad_of_self = grad * (1 - weight).conj()
+        else:
+            grad_of_self = None
         # weight: grad * (end - self).conj()
         if edges[2] is not NO_EDGE:
             end = fn.saved_end
@@ -2498,34 +2498,6 @@ class ClampBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        # self: clamp_backward(grad, self, min, max)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min = fn.saved_min
-            if min is not None and min._vc is not None:
-                min = unpack(min, fn)
-            max = fn.saved_max
-            if max is not None and max._vc is not None:
-                max = unpack(max, fn)
-            grad_of_self = clamp_backward(grad, self, min, max)
-        else:
-            grad_of_self = None
-        # min: clamp_min_backward(grad, self, min, max)
-        if edges[1] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min = fn.saved_min
-            if min is not None and min._vc is not None:
-                min = unpack(min, fn)
-            max = fn.saved_max
-            if max is not None and max._vc is not None:
-                max = unpack(max, fn)
-            grad_of_min = clamp_min_backward(grad, self, min, max)
-        else:
-            grad_of_min = None
         # max: clamp_max_backward(grad, self, min, max)
         if edges[2] is not NO_EDGE:
             self = fn.saved_self
@@ -2540,6 +2512,34 @@ class ClampBackward0(Node):
             grad_of_max = clamp_max_backward(grad, self, min, max)
         else:
             grad_of_max = None
+        # min: clamp_min_backward(grad, self, min, max)
+        if edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min is not None and min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max is not None and max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_min = clamp_min_backward(grad, self, min, max)
+        else:
+            grad_of_min = None
+        # self: clamp_backward(grad, self, min, max)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min is not None and min._vc is not None:
+                min = unpack(min, fn)
+            max = fn.saved_max
+            if max is not None and max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_self = clamp_backward(grad, self, min, max)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_min, grad_of_max,)
 
     def release_variables(fn):
@@ -2612,17 +2612,6 @@ class ClampMinBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: where(self >= min, grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min = fn.saved_min
-            if min._vc is not None:
-                min = unpack(min, fn)
-            grad_of_self = ops.where(self >= min, grad, 0)
-        else:
-            grad_of_self = None
         # min: where(self < min, grad, 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2634,6 +2623,17 @@ class ClampMinBackward1(Node):
             grad_of_min = ops.where(self < min, grad, 0)
         else:
             grad_of_min = None
+        # self: where(self >= min, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            min = fn.saved_min
+            if min._vc is not None:
+                min = unpack(min, fn)
+            grad_of_self = ops.where(self >= min, grad, 0)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_min,)
 
     def release_variables(fn):
@@ -2678,17 +2678,6 @@ class ClampMaxBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: where(self <= max, grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            max = fn.saved_max
-            if max._vc is not None:
-                max = unpack(max, fn)
-            grad_of_self = ops.where(self <= max, grad, 0)
-        else:
-            grad_of_self = None
         # max: where(self > max, grad, 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -2700,6 +2689,17 @@ class ClampMaxBackward1(Node):
             grad_of_max = ops.where(self > max, grad, 0)
         else:
             grad_of_max = None
+        # self: where(self <= max, grad, 0)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            max = fn.saved_max
+            if max._vc is not None:
+                max = unpack(max, fn)
+            grad_of_self = ops.where(self <= max, grad, 0)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_max,)
 
     def release_variables(fn):
@@ -2717,14 +2717,6 @@ class WhereBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: where(condition, grad, 0)
-        if edges[0] is not NO_EDGE:
-            condition = fn.saved_condition
-            if condition._vc is not None:
-                condition = unpack(condition, fn)
-            grad_of_self = ops.where(condition, grad, 0)
-        else:
-            grad_of_self = None
         # other: where(condition, 0, grad)
         if edges[1] is not NO_EDGE:
             condition = fn.saved_condition
@@ -2733,6 +2725,14 @@ class WhereBackward0(Node):
             grad_of_other = ops.where(condition, 0, grad)
         else:
             grad_of_other = None
+        # self: where(condition, grad, 0)
+        if edges[0] is not NO_EDGE:
+            condition = fn.saved_condition
+            if condition._vc is not None:
+                condition = unpack(condition, fn)
+            grad_of_self = ops.where(condition, grad, 0)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -2826,16 +2826,16 @@ class EqBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2848,16 +2848,16 @@ class NeBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2870,16 +2870,16 @@ class LtBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2892,16 +2892,16 @@ class LeBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2914,16 +2914,16 @@ class GtBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2936,16 +2936,16 @@ class GeBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # other: zeros_like(grad)
         if edges[1] is not NO_EDGE:
             grad_of_other = ops.zeros_like(grad)
         else:
             grad_of_other = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
 

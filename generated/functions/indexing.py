@@ -872,6 +872,22 @@ class EmbeddingBagBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
+        # per_sample_weights: embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
+        if edges[1] is not NO_EDGE:
+            weight = fn.saved_weight
+            if weight._vc is not None:
+                weight = unpack(weight, fn)
+            indices = fn.saved_indices
+            if indices._vc is not None:
+                indices = unpack(indices, fn)
+            result1 = fn.saved_result1
+            if result1._vc is not None:
+                result1 = unpack(result1, fn)
+            mode = fn.saved_mode
+            padding_idx = fn.saved_padding_idx
+            grad_of_per_sample_weights = embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
+        else:
+            grad_of_per_sample_weights = None
         # weight: embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight.sym_size(0), scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
         if edges[0] is not NO_EDGE:
             indices = fn.saved_indices
@@ -900,22 +916,6 @@ class EmbeddingBagBackward0(Node):
             grad_of_weight = embedding_bag_backward(grad, indices, offsets, result1, result2, result3, weight_sym_argsize_0, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
         else:
             grad_of_weight = None
-        # per_sample_weights: embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
-        if edges[1] is not NO_EDGE:
-            weight = fn.saved_weight
-            if weight._vc is not None:
-                weight = unpack(weight, fn)
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            mode = fn.saved_mode
-            padding_idx = fn.saved_padding_idx
-            grad_of_per_sample_weights = embedding_bag_sample_weights_backward(grad, weight, indices, result1, mode, padding_idx)
-        else:
-            grad_of_per_sample_weights = None
         return (grad_of_weight, grad_of_per_sample_weights,)
 
     def release_variables(fn):

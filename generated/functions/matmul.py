@@ -28,16 +28,6 @@ class MmBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: mm_mat1_backward(grad, mat2, self.sym_sizes(), self.sym_strides(), 1)
-        if edges[0] is not NO_EDGE:
-            mat2 = fn.saved_mat2
-            if mat2._vc is not None:
-                mat2 = unpack(mat2, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_sym_strides = fn.saved_self_sym_strides
-            grad_of_self = mm_mat1_backward(grad, mat2, self_sym_sizes, self_sym_strides, 1)
-        else:
-            grad_of_self = None
         # mat2: mm_mat2_backward(grad, self, mat2.sym_sizes(), mat2.sym_strides(), 1)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -48,6 +38,16 @@ class MmBackward0(Node):
             grad_of_mat2 = mm_mat2_backward(grad, self, mat2_sym_sizes, mat2_sym_strides, 1)
         else:
             grad_of_mat2 = None
+        # self: mm_mat1_backward(grad, mat2, self.sym_sizes(), self.sym_strides(), 1)
+        if edges[0] is not NO_EDGE:
+            mat2 = fn.saved_mat2
+            if mat2._vc is not None:
+                mat2 = unpack(mat2, fn)
+            self_sym_sizes = fn.saved_self_sym_sizes
+            self_sym_strides = fn.saved_self_sym_strides
+            grad_of_self = mm_mat1_backward(grad, mat2, self_sym_sizes, self_sym_strides, 1)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_mat2,)
 
     def release_variables(fn):
@@ -66,12 +66,6 @@ class AddmmBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        # self: maybe_multiply(grad, beta.conj())
-        if edges[0] is not NO_EDGE:
-            beta = fn.saved_beta
-            grad_of_self = maybe_multiply(grad, beta.conjugate())
-        else:
-            grad_of_self = None
         # mat1: mm_mat1_backward(grad, mat2, mat1.sym_sizes(), mat1.sym_strides(), alpha)
         if edges[1] is not NO_EDGE:
             mat2 = fn.saved_mat2
@@ -94,6 +88,12 @@ class AddmmBackward0(Node):
             grad_of_mat2 = mm_mat2_backward(grad, mat1, mat2_sym_sizes, mat2_sym_strides, alpha)
         else:
             grad_of_mat2 = None
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_mat1, grad_of_mat2,)
 
     def release_variables(fn):
@@ -111,14 +111,6 @@ class BmmBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad.bmm(mat2.transpose(1, 2).conj())
-        if edges[0] is not NO_EDGE:
-            mat2 = fn.saved_mat2
-            if mat2._vc is not None:
-                mat2 = unpack(mat2, fn)
-            grad_of_self = grad.bmm(mat2.transpose(1, 2).conj())
-        else:
-            grad_of_self = None
         # mat2: self.transpose(1, 2).conj().bmm(grad)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -127,6 +119,14 @@ class BmmBackward0(Node):
             grad_of_mat2 = self.transpose(1, 2).conj().bmm(grad)
         else:
             grad_of_mat2 = None
+        # self: grad.bmm(mat2.transpose(1, 2).conj())
+        if edges[0] is not NO_EDGE:
+            mat2 = fn.saved_mat2
+            if mat2._vc is not None:
+                mat2 = unpack(mat2, fn)
+            grad_of_self = grad.bmm(mat2.transpose(1, 2).conj())
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_mat2,)
 
     def release_variables(fn):
@@ -220,17 +220,6 @@ class VdotBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad.conj() * other
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * other._array)
-            else:
-                grad_of_self = grad.conj() * other
-        else:
-            grad_of_self = None
         # other: grad * self
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -242,6 +231,17 @@ class VdotBackward0(Node):
                 grad_of_other = grad * self
         else:
             grad_of_other = None
+        # self: grad.conj() * other
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            if other._array.dtype is flat:
+                grad_of_self = wrap(grad_ * other._array)
+            else:
+                grad_of_self = grad.conj() * other
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -260,12 +260,6 @@ class AddmvBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        # self: maybe_multiply(grad, beta.conj())
-        if edges[0] is not NO_EDGE:
-            beta = fn.saved_beta
-            grad_of_self = maybe_multiply(grad, beta.conjugate())
-        else:
-            grad_of_self = None
         # mat: maybe_multiply(grad.outer(vec.conj()), alpha.conj())
         if edges[1] is not NO_EDGE:
             vec = fn.saved_vec
@@ -275,6 +269,12 @@ class AddmvBackward0(Node):
             grad_of_mat = maybe_multiply(grad.outer(vec.conj()), alpha.conjugate())
         else:
             grad_of_mat = None
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
         # vec: maybe_multiply(mat.t().conj().mv(grad), alpha.conj())
         if edges[2] is not NO_EDGE:
             mat = fn.saved_mat
@@ -344,12 +344,6 @@ class BaddbmmBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        # self: maybe_multiply(grad, beta.conj())
-        if edges[0] is not NO_EDGE:
-            beta = fn.saved_beta
-            grad_of_self = maybe_multiply(grad, beta.conjugate())
-        else:
-            grad_of_self = None
         # batch1: maybe_multiply(grad.bmm(batch2.transpose(1, 2).conj()), alpha.conj())
         if edges[1] is not NO_EDGE:
             batch2 = fn.saved_batch2
@@ -368,6 +362,12 @@ class BaddbmmBackward0(Node):
             grad_of_batch2 = maybe_multiply(batch1.transpose(1, 2).conj().bmm(grad), alpha.conjugate())
         else:
             grad_of_batch2 = None
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_batch1, grad_of_batch2,)
 
     def release_variables(fn):
@@ -386,12 +386,6 @@ class AddbmmBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
-        # self: maybe_multiply(grad, beta.conj())
-        if edges[0] is not NO_EDGE:
-            beta = fn.saved_beta
-            grad_of_self = maybe_multiply(grad, beta.conjugate())
-        else:
-            grad_of_self = None
         # batch1: addbmm_batch1_backward(grad, batch1.size(0), batch1.size(1), batch2, batch2.size(2), alpha)
         if edges[1] is not NO_EDGE:
             batch1_sym_argsize_0 = fn.saved_batch1_sym_argsize_0
@@ -416,6 +410,12 @@ class AddbmmBackward0(Node):
             grad_of_batch2 = addbmm_batch2_backward(grad, batch1_sym_argsize_0, batch1_sym_argsize_1, batch1, batch2_sym_argsize_2, alpha)
         else:
             grad_of_batch2 = None
+        # self: maybe_multiply(grad, beta.conj())
+        if edges[0] is not NO_EDGE:
+            beta = fn.saved_beta
+            grad_of_self = maybe_multiply(grad, beta.conjugate())
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_batch1, grad_of_batch2,)
 
     def release_variables(fn):
@@ -433,15 +433,6 @@ class LinalgCrossBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: linalg_cross(other.conj(), grad, dim=dim)
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            dim = fn.saved_dim
-            grad_of_self = ops.linalg_cross(other.conj(), grad, dim=dim)
-        else:
-            grad_of_self = None
         # other: linalg_cross(grad, self.conj(), dim=dim)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -451,6 +442,15 @@ class LinalgCrossBackward0(Node):
             grad_of_other = ops.linalg_cross(grad, self.conj(), dim=dim)
         else:
             grad_of_other = None
+        # self: linalg_cross(other.conj(), grad, dim=dim)
+        if edges[0] is not NO_EDGE:
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            dim = fn.saved_dim
+            grad_of_self = ops.linalg_cross(other.conj(), grad, dim=dim)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):

@@ -98,16 +98,16 @@ class NativeBatchNormBackwardBackward0(Node):
             grad_of_grad_out, grad_of_input, grad_of_weight = batch_norm_double_backward(grads, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, grad_input_mask)
         else:
             grad_of_grad_out = grad_of_input = grad_of_weight = None
-        # save_mean: not_implemented("native_batch_norm_backward save_mean")
-        if edges[3] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'save_mean' of 'native_batch_norm_backward' is not implemented. native_batch_norm_backward save_mean")
-        else:
-            grad_of_save_mean = None
         # save_invstd: not_implemented("native_batch_norm_backward save_invstd")
         if edges[4] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'save_invstd' of 'native_batch_norm_backward' is not implemented. native_batch_norm_backward save_invstd")
         else:
             grad_of_save_invstd = None
+        # save_mean: not_implemented("native_batch_norm_backward save_mean")
+        if edges[3] is not NO_EDGE:
+            raise NotImplementedError("the derivative for 'save_mean' of 'native_batch_norm_backward' is not implemented. native_batch_norm_backward save_mean")
+        else:
+            grad_of_save_mean = None
         return (grad_of_grad_out, grad_of_input, grad_of_weight, grad_of_save_mean, grad_of_save_invstd,)
 
     def release_variables(fn):
@@ -163,6 +163,11 @@ class NativeLayerNormBackwardBackward0(Node):
     def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None, None, None, None)
+        # bias: None
+        if edges[5] is not NO_EDGE:
+            grad_of_bias = None
+        else:
+            grad_of_bias = None
         # grad_out, input, weight: layer_norm_double_backward(grads, grad_out, input, weight, mean, rstd, normalized_shape, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[4] is not NO_EDGE:
             grad_out = fn.saved_grad_out
@@ -185,11 +190,6 @@ class NativeLayerNormBackwardBackward0(Node):
             grad_of_grad_out, grad_of_input, grad_of_weight = layer_norm_double_backward(grads, grad_out, input, weight, mean, rstd, normalized_shape, grad_input_mask)
         else:
             grad_of_grad_out = grad_of_input = grad_of_weight = None
-        # bias: None
-        if edges[5] is not NO_EDGE:
-            grad_of_bias = None
-        else:
-            grad_of_bias = None
         # mean: not_implemented("native_layer_norm_backward mean")
         if edges[2] is not NO_EDGE:
             raise NotImplementedError("the derivative for 'mean' of 'native_layer_norm_backward' is not implemented. native_layer_norm_backward mean")

@@ -42,11 +42,6 @@ class BernoulliBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
         # p: zeros_like(p)
         if edges[1] is not NO_EDGE:
             p_sym_sizes = fn.saved_p_sym_sizes
@@ -55,6 +50,11 @@ class BernoulliBackward1(Node):
             grad_of_p = ops.zeros(p_sym_sizes, dtype=p_scalar_type, device=p_device)
         else:
             grad_of_p = None
+        # self: zeros_like(grad)
+        if edges[0] is not NO_EDGE:
+            grad_of_self = ops.zeros_like(grad)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_p,)
 
 

@@ -256,21 +256,6 @@ class DistBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: norm_backward(grad, self - other, p, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = norm_backward(grad, self - other, p, result)
-        else:
-            grad_of_self = None
         # other: norm_backward(-grad, self - other, p, result)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -286,6 +271,21 @@ class DistBackward0(Node):
             grad_of_other = norm_backward(-grad, self - other, p, result)
         else:
             grad_of_other = None
+        # self: norm_backward(grad, self - other, p, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            p = fn.saved_p
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = norm_backward(grad, self - other, p, result)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):

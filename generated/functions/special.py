@@ -136,11 +136,6 @@ class IgammaBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: not_implemented("igamma: input")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'igamma' is not implemented. igamma: input")
-        else:
-            grad_of_self = None
         # other: grad * incomplete_gamma_slope(self, other)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -152,6 +147,11 @@ class IgammaBackward0(Node):
             grad_of_other = grad * incomplete_gamma_slope(self, other)
         else:
             grad_of_other = None
+        # self: not_implemented("igamma: input")
+        if edges[0] is not NO_EDGE:
+            raise NotImplementedError("the derivative for 'self' of 'igamma' is not implemented. igamma: input")
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -169,11 +169,6 @@ class IgammacBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: not_implemented("igammac: input")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'igammac' is not implemented. igammac: input")
-        else:
-            grad_of_self = None
         # other: -grad * incomplete_gamma_slope(self, other)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -185,6 +180,11 @@ class IgammacBackward0(Node):
             grad_of_other = -grad * incomplete_gamma_slope(self, other)
         else:
             grad_of_other = None
+        # self: not_implemented("igammac: input")
+        if edges[0] is not NO_EDGE:
+            raise NotImplementedError("the derivative for 'self' of 'igammac' is not implemented. igammac: input")
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -325,17 +325,6 @@ class SpecialXlog1PyBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: xlog1py_self_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = xlog1py_self_backward(grad, self, other)
-        else:
-            grad_of_self = None
         # other: grad * self / (other + 1)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -350,6 +339,17 @@ class SpecialXlog1PyBackward0(Node):
                 grad_of_other = grad * self / (other + 1)
         else:
             grad_of_other = None
+        # self: xlog1py_self_backward(grad, self, other)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = xlog1py_self_backward(grad, self, other)
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -426,11 +426,6 @@ class SpecialZetaBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: not_implemented("zeta")
-        if edges[0] is not NO_EDGE:
-            raise NotImplementedError("the derivative for 'self' of 'special_zeta' is not implemented. zeta")
-        else:
-            grad_of_self = None
         # other: grad * -self * special_zeta(self + 1, other)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -442,6 +437,11 @@ class SpecialZetaBackward0(Node):
             grad_of_other = grad * -self * ops.special_zeta(self + 1, other)
         else:
             grad_of_other = None
+        # self: not_implemented("zeta")
+        if edges[0] is not NO_EDGE:
+            raise NotImplementedError("the derivative for 'self' of 'special_zeta' is not implemented. zeta")
+        else:
+            grad_of_self = None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):

@@ -301,3 +301,13 @@ def test_only_what_leads_to_the_inputs_runs(torch):
     right.grad_fn.register_prehook(lambda g: ran.append("right node"))
     torch.autograd.grad((left * right).sum(), a)
     assert ran == ["left"]
+
+
+def test_formulas_are_evaluated_in_the_order_of_their_inputs_names(torch):
+    a, b, seen = leaf(torch, 2.0), leaf(torch, 3.0), []
+    of_a, of_b = torch.autograd.grad(a * b, (a, b), create_graph=True)  # `other` before `self`
+    assert of_b.grad_fn._sequence_nr() < of_a.grad_fn._sequence_nr()
+    of_a.grad_fn.register_prehook(lambda grads: seen.append("a"))
+    of_b.grad_fn.register_prehook(lambda grads: seen.append("b"))
+    (of_b + of_a).backward()
+    assert seen == ["a", "b"]
