@@ -360,6 +360,39 @@ def test_an_argument_of_integers_has_no_tangent_and_a_result_that_is_no_tensor_i
     assert seen[1] is None and seen[2].tolist() == [0.0]
 
 
+@pytest.mark.parametrize("forward", [lambda x: x, lambda x: x.view_as(x), lambda x: x[:2]])
+@pytest.mark.parametrize("made", ["primal", "result", "view"])
+def test_what_is_written_to_a_view_changes_the_tangent_of_its_base_and_the_other_way(torch, fw, forward, made):
+    function = make(torch, lambda ctx, x: forward(x), jvp=lambda ctx, t: forward(t))
+    with fw.dual_level():
+        x = fw.make_dual(torch.ones(3), torch.full((3,), 3.0))
+        x = {"primal": x, "result": x * 1, "view": x[:2]}[made]
+        if made == "result" and forward(x) is x:
+            with pytest.raises(RuntimeError, match="the jvp is not returning a view"):
+                function(x)
+            return
+        y = function(x)
+        y.mul_(2)
+        assert tangent(fw, y)[:2] == [6.0, 6.0] and tangent(fw, x)[:2] == [6.0, 6.0]
+        x.mul_(2)
+        assert tangent(fw, y)[:2] == [12.0, 12.0] and tangent(fw, x)[:2] == [12.0, 12.0]
+
+
+def test_what_is_written_to_a_new_result_leaves_the_tangent_of_a_view_alone(torch, fw):
+    with fw.dual_level():
+        part = fw.make_dual(torch.ones(3), torch.ones(3))[1:]
+        y = make(torch, lambda ctx, x: x * 2, jvp=lambda ctx, t: t)(part)
+        y.mul_(5)
+        assert tangent(fw, y) == [5.0, 5.0] and tangent(fw, part) == [1.0, 1.0]
+
+
+def test_a_jvp_that_returns_a_tangent_without_writing_to_it_is_not_in_place(torch, fw):
+    with fw.dual_level():
+        dual = fw.make_dual(torch.ones(1), torch.ones(1))
+        with pytest.raises(RuntimeError, match="inplace custom Function is not"):
+            make(torch, write, jvp=lambda ctx, t: t)(dual)
+
+
 def test_forward_and_jvp_see_no_tangents(torch, fw):
     def forward(ctx, x):
         ctx.save_for_forward(x)

@@ -180,12 +180,7 @@ def _check_level(level) -> None:
 
 def _primal_view(tensor):
     """A view for reverse mode, whose tangent is its own affair."""
-    flags = state.flags
-    state.flags = flags & ~FORWARD_AD
-    try:
-        view = _operators.view_as(tensor, tensor)
-    finally:
-        state.flags = flags
+    view = without_tangents(_operators.view_as, tensor, tensor)
     memory = view
     while hasattr(memory, "_physical"):  # a batched tensor
         memory = memory._physical
@@ -240,12 +235,15 @@ def tangent_to_write(tensor):
     """The tangent of a tensor that is about to be written, its tangent with it: a copy where a formula that reads it
     may be recorded."""
     found = tangent_of(tensor)
+    return found if found is None or state.flags & GRAD_OFF else without_tangents(_operators.clone, found)
+
+
+def without_tangents(function, *args):
+    """`function(*args)` with results that have no tangents."""
     flags = state.flags
-    if found is None or flags & GRAD_OFF:
-        return found
     state.flags = flags & ~FORWARD_AD
     try:
-        return _operators.clone(found)
+        return function(*args)
     finally:
         state.flags = flags
 

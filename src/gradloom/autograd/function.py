@@ -301,7 +301,7 @@ class Function(metaclass=FunctionMeta):
         if records and ctx.to_save is not None:
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
-            propagate_tangents(cls, ctx, args, is_tensor, wrapped)
+            propagate_tangents(cls, ctx, args, is_tensor, outputs, wrapped)
         ctx.saved_for_forward = ctx.dirty_tensors = ctx.non_differentiable = None  # results, which hold ctx in turn
         return wrapped if isinstance(output, tuple) else wrapped[0]
 

@@ -177,13 +177,19 @@ def _own_number(ctx, output, nr: int) -> int | None:
     return nr if written else None
 
 
-def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tuple) -> None:
+def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, returned: tuple, outputs: tuple) -> None:
     """Forward mode: call `jvp` if an argument has a tangent, and give its results to the outputs.
+
+    Args:
+        function, ctx: the Function and its node.
+        args, is_tensor: the arguments of forward, and which are tensors.
+        returned: what forward returned.
+        outputs: what has become of it.
 
     Raises:
         RuntimeError: if jvp does not return a tangent, or None, for each output, or one that does not fit.
     """
-    from .forward_ad import tangent_of, update_tangent
+    from .forward_ad import set_tangent, tangent_of, without_tangents
     from .zero_tangent import dense
 
     flags = state.flags
@@ -193,6 +199,7 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
     if ctx.materialize_grads:
         tangents = [dense(a) if t and found is None and a._array.dtype.kind in "fcV" else found
                     for a, t, found in zip(args, is_tensor, tangents, strict=True)]
+    versions = [None if t is None else t._version for t in tangents]
     state.flags, state.forward_grad = flags & ~FORWARD_AD, False
     try:
         found = function.jvp(ctx, *tangents)
@@ -203,24 +210,26 @@ def propagate_tangents(function, ctx, args: tuple, is_tensor: tuple, outputs: tu
         raise RuntimeError("Function's jvp returned an invalid number of forward gradients (expected "
                            f"{len(outputs)} but got {len(found)})")
     dirty, unmarked = [[id(t) for t in marked or ()] for marked in (ctx.dirty_tensors, ctx.non_differentiable)]
-    for i, (out, tangent) in enumerate(zip(outputs, found, strict=True)):
-        if tangent is None and id(out) not in dirty:
+    for i, (given, out, tangent) in enumerate(zip(returned, outputs, found, strict=True)):
+        if tangent is None and id(given) not in dirty:
             continue
         if tangent is not None and not isinstance(tangent, _operators.Tensor):
             raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {i}.")
         if not isinstance(out, _operators.Tensor):
             continue
         if tangent is not None:
-            _check_tangent(i, out, tangent, id(out) not in unmarked)
-        if id(out) in dirty:
-            if not any(tangent is t for t in tangents):
+            _check_tangent(i, out, tangent, id(given) not in unmarked)
+        if id(given) in dirty:
+            if not any(tangent is t and t._version != v for t, v in zip(tangents, versions, strict=True)):
                 raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace: "
                                    "where forward writes to an input and returns it, jvp must write to its tangent and "
                                    "return that.")
         elif out._view is not None and tangent._view is None:
             raise RuntimeError("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
                                "returning a view: return the same view of the input's tangent.")
-        update_tangent(out, tangent)
+        elif out is given and out._view is None and tangent._view is not None:  # memory that the result does not share
+            tangent = without_tangents(_operators.clone, tangent)
+        set_tangent(out, tangent)
 
 
 def _check_tangent(position: int, out, tangent, differentiable: bool) -> None:
