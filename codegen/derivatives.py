@@ -38,7 +38,7 @@ from .foreign_words import derivative_key
 from .formula_arrays import array_forms
 from .formula_helpers import find_helpers
 from .formula_names import Resolved
-from .formula_scope import OPERATORS, Callables, Helper, describe_operators
+from .formula_scope import OPERATORS, Callables, Helper, Infix, describe_operators
 from .native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
 from .schema import FunctionSchema, did_you_mean
 from .source import load_entries
@@ -103,7 +103,13 @@ def load(
 
 def callables_of(functions: NativeFunctions, helpers: Mapping[str, Helper], home: str = OPERATORS) -> Callables:
     """What formulas may call of a package: its helpers and its operators, in the module that code calls `home`."""
-    return Callables(helpers, describe_operators(_callable_schemas(functions), home), array_forms(functions))
+    infixes = {}
+    for f in functions:
+        if f.infix is not None:
+            values = ", ".join(["{}", "{}", *(str(a.default) for a in f.schema.inputs[2:])])
+            infixes[f.infix] = Infix(f"{home}.{f.schema.name.unambiguous}({values})", f"{home}.{f.schema.name.name}")
+    operators = describe_operators(_callable_schemas(functions), home)
+    return Callables(helpers, operators, array_forms(functions), infixes)
 
 
 def analyse_entries(

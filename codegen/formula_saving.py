@@ -30,6 +30,8 @@ from .formula_names import Resolved
 from .formula_scope import Kind, Operator, Role, Variable
 from .schema import Base, List, Optional, Type
 
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
 # Metadata methods that tensors of ours do not have, and what they are in Python.
 _PYTHON_SPELLING = {
     "sizes": "{}.shape", "sym_sizes": "{}.shape", "strides": "{}.stride()", "sym_strides": "{}.stride()",
@@ -161,6 +163,18 @@ class _Writer:
         if self.resolved.kinds.get(node.func.value) is Kind.NUMBER:  # type: ignore[attr-defined]
             return self.number_method(node, node.func)  # type: ignore[arg-type]
         return self.read(node)
+
+    def binop(self, node: ast.BinOp) -> str | None:
+        """A tensor and a number: the overload for numbers, which PyTorch's formulas call, too."""
+        sign = _SIGNS.get(type(node.op), "")
+        infix = self.resolved.scope.callables.infixes.get(sign)
+        kinds = self.resolved.kinds[node.left], self.resolved.kinds[node.right]
+        if infix is None or set(kinds) != {Kind.TENSOR, Kind.NUMBER}:
+            return None
+        left, right = self.write(node.left), self.write(node.right)
+        if kinds[0] is Kind.TENSOR:
+            return infix.with_number.format(left, right)
+        return infix.with_number.format(right, left) if sign in "+*" else f"{infix.of_tensors}({left}, {right})"
 
     def keyword(self, node: ast.keyword) -> str | None:
         """`**x.options()` is spelled out."""
@@ -396,4 +410,5 @@ _RULES: dict[type[ast.AST], Callable[[_Writer, Any], str | None]] = {
     ast.Name: _Writer.name, ast.Attribute: _Writer.attribute, ast.Subscript: _Writer.subscript,
     ast.Call: _Writer.call, ast.keyword: _Writer.keyword, ast.Compare: _Writer.compare,
     ast.IfExp: _Writer.conditional, ast.BoolOp: _Writer.conditional, ast.ListComp: _Writer.conditional,
+    ast.BinOp: _Writer.binop,
 }  # fmt: skip

@@ -166,12 +166,25 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
+class Infix:
+    """What a sign between a tensor and a number means: an overload for numbers, whose node keeps the number.
+
+    with_number: the call of it, with {} for tensor and number. of_tensors: what is called where the number stands first
+    and the order counts; it takes the number for a tensor.
+    """
+
+    with_number: str
+    of_tensors: str
+
+
+@dataclass(frozen=True, slots=True)
 class Callables:
     """Everything that a formula may call, by name."""
 
     helpers: Mapping[str, Helper] = field(default_factory=dict)
     operators: Mapping[str, Operator] = field(default_factory=dict)
     array_forms: Mapping[str, str] = field(default_factory=dict)  # see Note [Formulas on arrays]
+    infixes: Mapping[str, Infix] = field(default_factory=dict)  # by sign
     namespaces: Mapping[str, Mapping[str, Operator]] = field(
         init=False
     )  # namespace -> name in it -> operator
@@ -197,7 +210,7 @@ class Callables:
             operators[name] = replace(operator, is_method=True) if base and base.is_method else operator
         helpers = {name: h for name, h in self.helpers.items() if name not in package.operators}
         forms = {name: form for name, form in self.array_forms.items() if name not in package.operators}
-        return Callables(helpers | dict(package.helpers), operators, forms | dict(package.array_forms))
+        return Callables(helpers | dict(package.helpers), operators, forms | dict(package.array_forms), self.infixes)
 
     @property
     def methods(self) -> list[str]:

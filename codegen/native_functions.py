@@ -49,6 +49,7 @@ class NativeFunction:
     promotes        names of the tensor arguments that it brings to one dtype; empty for all
     accepts_number  names of tensor arguments that callers may give as a Python number
     number_overload the overload that it is with a number for its second argument, None where PyTorch has none
+    infix           the sign that means it in formulas, between a tensor and a number; else None
     domain          what tests are told about valid inputs, as the file has it
     batch           how vmap computes it for a batch, None where that follows from the rest
     autocast        'lower_precision', 'fp32' or 'promote': what autocast does to its arguments; None for nothing
@@ -73,6 +74,7 @@ class NativeFunction:
     accepts_number: tuple[str, ...]
     domain: Node | None
     number_overload: str | None = None
+    infix: str | None = None
     on_real: str | None = None
     out: tuple[str, ...] = ()
     half_numbers: str | None = None
@@ -252,6 +254,7 @@ class _Loader:
             promotes=self.tensors(entry, schema, "promotes"),
             accepts_number=self.tensors(entry, schema, "accepts_number"),
             number_overload=self.number_overload(entry, schema),
+            infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
             out=out_words(entry, schema, derived),

@@ -64,6 +64,7 @@ KEYS = {
     "promotes": Key("words", "the tensor arguments that type promotion brings to one dtype; all by default"),
     "accepts_number": Key("words", "the tensor arguments that may also be given as a Python number"),
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
+    "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments", AUTOCASTS),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY)),

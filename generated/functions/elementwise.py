@@ -13,7 +13,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
-from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, conj_number, copysign_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_backward, maybe_multiply, minimum_backward, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, copysign_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maximum_backward, maybe_multiply, minimum_backward, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
 
 
 class AddBackward0(Node):
@@ -30,7 +30,7 @@ class AddBackward0(Node):
         # other: grad if alpha == 1 else grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = grad if alpha == 1 else grad * alpha.conjugate()
+            grad_of_other = grad if alpha == 1 else ops.mul_Scalar(grad, alpha.conjugate())
         else:
             grad_of_other = None
         # self: grad
@@ -72,7 +72,7 @@ class SubBackward0(Node):
         # other: -grad if alpha == 1 else -grad * alpha.conj()
         if edges[1] is not NO_EDGE:
             alpha = fn.saved_alpha
-            grad_of_other = -grad if alpha == 1 else -grad * alpha.conjugate()
+            grad_of_other = -grad if alpha == 1 else ops.mul_Scalar(-grad, alpha.conjugate())
         else:
             grad_of_other = None
         # self: grad
@@ -205,7 +205,7 @@ class MulBackward1(Node):
             if flat is not None:
                 grad_of_self = wrap(grad_ * other.conjugate())
             else:
-                grad_of_self = grad * other.conjugate()
+                grad_of_self = ops.mul_Scalar(grad, other.conjugate())
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -266,10 +266,15 @@ class DivBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: grad / conj_number(other)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad / other.conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
-            grad_of_self = grad / conj_number(other)
+            if flat is not None:
+                grad_of_self = wrap(grad_ / other.conjugate())
+            else:
+                grad_of_self = ops.div_Scalar(grad, other.conjugate())
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -561,7 +566,7 @@ class AddcmulBackward0(Node):
             if tensor2._array.dtype is flat:
                 grad_of_tensor1 = wrap(grad_ * (tensor2._array * value))
             else:
-                grad_of_tensor1 = grad * (tensor2 * value).conj()
+                grad_of_tensor1 = grad * (ops.mul_Scalar(tensor2, value)).conj()
         else:
             grad_of_tensor1 = None
         # tensor2: grad * (tensor1 * value).conj()
@@ -573,7 +578,7 @@ class AddcmulBackward0(Node):
             if tensor1._array.dtype is flat:
                 grad_of_tensor2 = wrap(grad_ * (tensor1._array * value))
             else:
-                grad_of_tensor2 = grad * (tensor1 * value).conj()
+                grad_of_tensor2 = grad * (ops.mul_Scalar(tensor1, value)).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
@@ -610,7 +615,7 @@ class AddcdivBackward0(Node):
             if tensor2._array.dtype is flat:
                 grad_of_tensor1 = wrap(grad_ * (value / tensor2._array))
             else:
-                grad_of_tensor1 = grad * (value / tensor2).conj()
+                grad_of_tensor1 = grad * (ops.div(value, tensor2)).conj()
         else:
             grad_of_tensor1 = None
         # tensor2: -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
@@ -625,7 +630,7 @@ class AddcdivBackward0(Node):
             if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
                 grad_of_tensor2 = wrap(-grad_ * (value * tensor1._array / (tensor2._array * tensor2._array)))
             else:
-                grad_of_tensor2 = -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
+                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1, value) / (tensor2 * tensor2)).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
@@ -715,7 +720,7 @@ class TanBackward0(Node):
             if result._array.dtype is flat:
                 grad_of_self = wrap(grad_ * (1 + result._array * result._array))
             else:
-                grad_of_self = grad * (1 + result * result).conj()
+                grad_of_self = grad * (ops.add_Scalar(result * result, 1, 1)).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -740,7 +745,7 @@ class AsinBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (1 - self * self).rsqrt().conj()
+            grad_of_self = grad * (ops.sub(1, self * self)).rsqrt().conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -765,7 +770,7 @@ class AcosBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * -(1 - self * self).rsqrt().conj()
+            grad_of_self = grad * -(ops.sub(1, self * self)).rsqrt().conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -795,7 +800,7 @@ class AtanBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (self._array * self._array + 1))
             else:
-                grad_of_self = grad / (self * self + 1).conj()
+                grad_of_self = grad / (ops.add_Scalar(self * self, 1, 1)).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -905,7 +910,7 @@ class AsinhBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (self * self + 1).rsqrt().conj()
+            grad_of_self = grad * (ops.add_Scalar(self * self, 1, 1)).rsqrt().conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -960,7 +965,7 @@ class AtanhBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (1 - self._array * self._array))
             else:
-                grad_of_self = grad / (1 - self * self).conj()
+                grad_of_self = grad / (ops.sub(1, self * self)).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1020,7 +1025,7 @@ class Exp2Backward0(Node):
             if result._array.dtype is flat:
                 grad_of_self = wrap(grad_ * result._array * 0.6931471805599453)
             else:
-                grad_of_self = grad * result.conj() * 0.6931471805599453
+                grad_of_self = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1050,7 +1055,7 @@ class Expm1Backward0(Node):
             if result._array.dtype is flat:
                 grad_of_self = wrap(grad_ * (result._array + 1))
             else:
-                grad_of_self = grad * (result.conj() + 1)
+                grad_of_self = grad * (ops.add_Scalar(result.conj(), 1, 1))
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1110,7 +1115,7 @@ class Log2Backward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (self._array * 0.6931471805599453))
             else:
-                grad_of_self = grad / (self.conj() * 0.6931471805599453)
+                grad_of_self = grad / (ops.mul_Scalar(self.conj(), 0.6931471805599453))
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1140,7 +1145,7 @@ class Log10Backward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (self._array * 2.302585092994046))
             else:
-                grad_of_self = grad / (self.conj() * 2.302585092994046)
+                grad_of_self = grad / (ops.mul_Scalar(self.conj(), 2.302585092994046))
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1170,7 +1175,7 @@ class Log1PBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (self._array + 1))
             else:
-                grad_of_self = grad / (self + 1).conj()
+                grad_of_self = grad / (ops.add_Scalar(self, 1, 1)).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1200,7 +1205,7 @@ class SqrtBackward0(Node):
             if result._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (2 * result._array))
             else:
-                grad_of_self = grad / (2 * result.conj())
+                grad_of_self = grad / (ops.mul_Scalar(result.conj(), 2))
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1225,7 +1230,7 @@ class RsqrtBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_self = -0.5 * grad * result.pow(3).conj()
+            grad_of_self = ops.mul_Scalar(grad, -0.5) * result.pow(3).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1479,7 +1484,7 @@ class ErfBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(1.1283791670955126 * xp.exp(-(self._array * self._array)) * grad_)
             else:
-                grad_of_self = 1.1283791670955126 * (-(self * self)).exp() * grad
+                grad_of_self = ops.mul_Scalar((-(self * self)).exp(), 1.1283791670955126) * grad
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1509,7 +1514,7 @@ class ErfcBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(-1.1283791670955126 * xp.exp(-(self._array * self._array)) * grad_)
             else:
-                grad_of_self = -1.1283791670955126 * (-(self * self)).exp() * grad
+                grad_of_self = ops.mul_Scalar((-(self * self)).exp(), -1.1283791670955126) * grad
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1534,7 +1539,7 @@ class ErfinvBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
+            grad_of_self = ops.mul_Scalar((self.erfinv() ** 2).exp(), 0.8862269254527579) * grad
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1756,9 +1761,14 @@ class Deg2RadBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: deg2rad(grad)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad * 0.017453292519943295
         if edges[0] is not NO_EDGE:
-            grad_of_self = ops.deg2rad(grad)
+            if flat is not None:
+                grad_of_self = wrap(grad_ * 0.017453292519943295)
+            else:
+                grad_of_self = ops.mul_Scalar(grad, 0.017453292519943295)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1773,9 +1783,14 @@ class Rad2DegBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: rad2deg(grad)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # self: grad * 57.29577951308232
         if edges[0] is not NO_EDGE:
-            grad_of_self = ops.rad2deg(grad)
+            if flat is not None:
+                grad_of_self = wrap(grad_ * 57.29577951308232)
+            else:
+                grad_of_self = ops.mul_Scalar(grad, 57.29577951308232)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -1925,7 +1940,7 @@ class FmaxBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: where(fmax_keeps_first(self, other), 0, grad)
+        # other: grad.masked_fill(fmax_keeps_first(self, other), 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1933,10 +1948,10 @@ class FmaxBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = ops.where(fmax_keeps_first(self, other), 0, grad)
+            grad_of_other = grad.masked_fill(fmax_keeps_first(self, other), 0)
         else:
             grad_of_other = None
-        # self: where(fmax_keeps_first(self, other), grad, 0)
+        # self: grad.masked_fill(logical_not(fmax_keeps_first(self, other)), 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1944,7 +1959,7 @@ class FmaxBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = ops.where(fmax_keeps_first(self, other), grad, 0)
+            grad_of_self = grad.masked_fill(ops.logical_not(fmax_keeps_first(self, other)), 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -1964,7 +1979,7 @@ class FminBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: where(fmin_keeps_first(self, other), 0, grad)
+        # other: grad.masked_fill(fmin_keeps_first(self, other), 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1972,10 +1987,10 @@ class FminBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = ops.where(fmin_keeps_first(self, other), 0, grad)
+            grad_of_other = grad.masked_fill(fmin_keeps_first(self, other), 0)
         else:
             grad_of_other = None
-        # self: where(fmin_keeps_first(self, other), grad, 0)
+        # self: grad.masked_fill(logical_not(fmin_keeps_first(self, other)), 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1983,7 +1998,7 @@ class FminBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = ops.where(fmin_keeps_first(self, other), grad, 0)
+            grad_of_self = grad.masked_fill(ops.logical_not(fmin_keeps_first(self, other)), 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2235,7 +2250,7 @@ class XlogyBackward1(Node):
             if other._array.dtype is flat:
                 grad_of_other = wrap(grad_ * self / other._array)
             else:
-                grad_of_other = grad * self / other
+                grad_of_other = ops.mul_Scalar(grad, self) / other
         else:
             grad_of_other = None
         return (grad_of_other,)
@@ -2295,7 +2310,7 @@ class LogaddexpBackward0(Node):
             if self._array.dtype is flat and other._array.dtype is flat:
                 grad_of_other = wrap(grad_ / (1 + xp.exp(self._array - other._array)))
             else:
-                grad_of_other = grad / (1 + (self - other).exp()).conj()
+                grad_of_other = grad / (ops.add_Scalar((self - other).exp(), 1, 1)).conj()
         else:
             grad_of_other = None
         # self: grad / (1 + (other - self).exp()).conj()
@@ -2309,7 +2324,7 @@ class LogaddexpBackward0(Node):
             if other._array.dtype is flat and self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (1 + xp.exp(other._array - self._array)))
             else:
-                grad_of_self = grad / (1 + (other - self).exp()).conj()
+                grad_of_self = grad / (ops.add_Scalar((other - self).exp(), 1, 1)).conj()
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2342,7 +2357,7 @@ class Logaddexp2Backward0(Node):
             if self._array.dtype is flat and other._array.dtype is flat:
                 grad_of_other = wrap(grad_ / (1 + xp.exp2(self._array - other._array)))
             else:
-                grad_of_other = grad / (1 + (self - other).exp2())
+                grad_of_other = grad / (ops.add_Scalar((self - other).exp2(), 1, 1))
         else:
             grad_of_other = None
         # self: grad / (1 + (other - self).exp2())
@@ -2356,7 +2371,7 @@ class Logaddexp2Backward0(Node):
             if other._array.dtype is flat and self._array.dtype is flat:
                 grad_of_self = wrap(grad_ / (1 + xp.exp2(other._array - self._array)))
             else:
-                grad_of_self = grad / (1 + (other - self).exp2())
+                grad_of_self = grad / (ops.add_Scalar((other - self).exp2(), 1, 1))
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2386,7 +2401,7 @@ class LdexpBackward0(Node):
             if result._array.dtype is flat:
                 grad_of_other = wrap(grad_ * result._array * 0.6931471805599453)
             else:
-                grad_of_other = grad * result.conj() * 0.6931471805599453
+                grad_of_other = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
         else:
             grad_of_other = None
         # self: grad * other.exp2().conj()
@@ -2417,16 +2432,24 @@ class LerpBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # end: grad * conj_number(weight)
+        grad_ = grad._array
+        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # end: grad * weight.conj()
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
-            grad_of_end = grad * conj_number(weight)
+            if flat is not None:
+                grad_of_end = wrap(grad_ * weight.conjugate())
+            else:
+                grad_of_end = ops.mul_Scalar(grad, weight.conjugate())
         else:
             grad_of_end = None
-        # self: grad * (1 - conj_number(weight))
+        # self: grad * (1 - weight.conj())
         if edges[0] is not NO_EDGE:
             weight = fn.saved_weight
-            grad_of_self = grad * (1 - conj_number(weight))
+            if flat is not None:
+                grad_of_self = wrap(grad_ * (1 - weight.conjugate()))
+            else:
+                grad_of_self = ops.mul_Scalar(grad, 1 - weight.conjugate())
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_end,)
@@ -2464,7 +2487,7 @@ class LerpBackward1(Node):
             if weight._array.dtype is flat:
                 grad_of_self = wrap(grad_ * (1 - weight._array))
             else:
-                grad_of_self = grad * (1 - weight).conj()
+                grad_of_self = grad * (ops.sub(1, weight)).conj()
         else:
             grad_of_self = None
         # weight: grad * (end - self).conj()
@@ -2998,7 +3021,7 @@ class SigmoidBackwardBackward0(Node):
             if grad_output._array.dtype is flat and output._array.dtype is flat:
                 grad_of_output = wrap(grad_ * grad_output._array * (1 - 2 * output._array))
             else:
-                grad_of_output = grad.conj() * grad_output * (1 - 2 * output.conj())
+                grad_of_output = grad.conj() * grad_output * (ops.sub(1, ops.mul_Scalar(output.conj(), 2)))
         else:
             grad_of_output = None
         return (grad_of_grad_output, grad_of_output,)
@@ -3039,7 +3062,7 @@ class TanhBackwardBackward0(Node):
             if output._array.dtype is flat and grad_output._array.dtype is flat:
                 grad_of_output = wrap(grad_ * (-2 * output._array * grad_output._array))
             else:
-                grad_of_output = grad.conj() * (-2 * output.conj() * grad_output)
+                grad_of_output = grad.conj() * (ops.mul_Scalar(output.conj(), -2) * grad_output)
         else:
             grad_of_output = None
         return (grad_of_grad_output, grad_of_output,)

@@ -60,12 +60,12 @@ class MaskedFillBackward1(Node):
             grad_of_self = grad.masked_fill(mask, 0)
         else:
             grad_of_self = None
-        # value: where(mask, grad, 0).sum()
+        # value: grad.masked_select(mask).sum()
         if edges[1] is not NO_EDGE:
             mask = fn.saved_mask
             if mask._vc is not None:
                 mask = unpack(mask, fn)
-            grad_of_value = ops.where(mask, grad, 0).sum()
+            grad_of_value = grad.masked_select(mask).sum()
         else:
             grad_of_value = None
         return (grad_of_self, grad_of_value,)

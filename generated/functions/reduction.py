@@ -420,7 +420,7 @@ class MeanBackward0(Node):
         if edges[0] is not NO_EDGE:
             self_sym_sizes = fn.saved_self_sym_sizes
             self_sym_numel = fn.saved_self_sym_numel
-            grad_of_self = grad.expand(self_sym_sizes) / self_sym_numel
+            grad_of_self = ops.div_Scalar(grad.expand(self_sym_sizes), self_sym_numel)
         else:
             grad_of_self = None
         return (grad_of_self,)

@@ -212,7 +212,7 @@ class SpecialEntrBackward0(Node):
             if self._array.dtype is flat:
                 grad_of_self = wrap(-grad_ * (1 + xp.log(self._array)))
             else:
-                grad_of_self = -grad * (1 + self.log())
+                grad_of_self = -grad * (ops.add_Scalar(self.log(), 1, 1))
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -245,7 +245,7 @@ class SpecialErfcxBackward0(Node):
             if self._array.dtype is flat and result._array.dtype is flat:
                 grad_of_self = wrap((2 * self._array * result._array - 1.1283791670955126) * grad_)
             else:
-                grad_of_self = (2 * self * result - 1.1283791670955126) * grad
+                grad_of_self = (ops.sub_Scalar(ops.mul_Scalar(self, 2) * result, 1.1283791670955126, 1)) * grad
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -275,7 +275,7 @@ class SpecialNdtriBackward0(Node):
             if result._array.dtype is flat:
                 grad_of_self = wrap(grad_ * 2.5066282746310002 * xp.exp(result._array * result._array / 2))
             else:
-                grad_of_self = grad * 2.5066282746310002 * (result * result / 2).exp()
+                grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -336,7 +336,7 @@ class SpecialXlog1PyBackward0(Node):
             if self._array.dtype is flat and other._array.dtype is flat:
                 grad_of_other = wrap(grad_ * self._array / (other._array + 1))
             else:
-                grad_of_other = grad * self / (other + 1)
+                grad_of_other = grad * self / (ops.add_Scalar(other, 1, 1))
         else:
             grad_of_other = None
         # self: xlog1py_self_backward(grad, self, other)
@@ -379,7 +379,7 @@ class SpecialXlog1PyBackward1(Node):
             if other._array.dtype is flat:
                 grad_of_other = wrap(grad_ * self / (other._array + 1))
             else:
-                grad_of_other = grad * self / (other + 1)
+                grad_of_other = ops.mul_Scalar(grad, self) / (ops.add_Scalar(other, 1, 1))
         else:
             grad_of_other = None
         return (grad_of_other,)
@@ -434,7 +434,7 @@ class SpecialZetaBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = grad * -self * ops.special_zeta(self + 1, other)
+            grad_of_other = grad * -self * ops.special_zeta(ops.add_Scalar(self, 1, 1), other)
         else:
             grad_of_other = None
         # self: not_implemented("zeta")
@@ -466,7 +466,7 @@ class SpecialZetaBackward1(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = grad * -self * ops.special_zeta(self + 1, other)
+            grad_of_other = ops.mul_Scalar(grad, -self) * ops.special_zeta(self + 1, other)
         else:
             grad_of_other = None
         return (grad_of_other,)

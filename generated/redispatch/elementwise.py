@@ -625,7 +625,7 @@ def mul_Scalar(call, input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t * other
-                result_tangent = self_t * other
+                result_tangent = ops.mul_Scalar(self_t, other)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -662,7 +662,7 @@ def mul__Scalar(call, input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t * other
-                result_tangent = self_t * other
+                result_tangent = ops.mul_Scalar(self_t, other)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -783,7 +783,7 @@ def div_Scalar(call, input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t / other
-                result_tangent = self_t / other
+                result_tangent = ops.div_Scalar(self_t, other)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -820,7 +820,7 @@ def div__Scalar(call, input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t / other
-                result_tangent = self_t / other
+                result_tangent = ops.div_Scalar(self_t, other)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -1973,7 +1973,7 @@ def tan(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 + result * result).conj()).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(result * result, 1, 1).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2010,7 +2010,7 @@ def tan_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 + input * input).conj()).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(input * input, 1, 1).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2043,7 +2043,7 @@ def asin(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2083,7 +2083,7 @@ def asin_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2116,7 +2116,7 @@ def acos(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2156,7 +2156,7 @@ def acos_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2189,7 +2189,7 @@ def atan(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2229,7 +2229,7 @@ def atan_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2477,7 +2477,7 @@ def asinh(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2517,7 +2517,7 @@ def asinh_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2623,7 +2623,7 @@ def atanh(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2663,7 +2663,7 @@ def atanh_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2764,7 +2764,7 @@ def exp2(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * result.conj() * 0.6931471805599453).conj()
+                result_tangent = ops.mul_Scalar(self_t.conj() * result.conj(), 0.6931471805599453).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2801,7 +2801,7 @@ def exp2_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * input.conj() * 0.6931471805599453).conj()
+                result_tangent = ops.mul_Scalar(self_t.conj() * input.conj(), 0.6931471805599453).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2833,7 +2833,7 @@ def expm1(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (result.conj() + 1)).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(result.conj(), 1, 1)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -2870,7 +2870,7 @@ def expm1_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (input.conj() + 1)).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(input.conj(), 1, 1)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2976,7 +2976,7 @@ def log2(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3016,7 +3016,7 @@ def log2_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3049,7 +3049,7 @@ def log10(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3089,7 +3089,7 @@ def log10_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3122,7 +3122,7 @@ def log1p(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3162,7 +3162,7 @@ def log1p_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3194,7 +3194,7 @@ def sqrt(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (2 * result.conj())).conj()
+                result_tangent = (self_t.conj() / ops.mul_Scalar(result.conj(), 2)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3231,7 +3231,7 @@ def sqrt_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (2 * input.conj())).conj()
+                result_tangent = (self_t.conj() / ops.mul_Scalar(input.conj(), 2)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3263,7 +3263,7 @@ def rsqrt(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-0.5 * self_t.conj() * result.pow(3).conj()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * result.pow(3).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3300,7 +3300,7 @@ def rsqrt_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-0.5 * self_t.conj() * input.pow(3).conj()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * input.pow(3).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4086,7 +4086,7 @@ def erf(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4126,7 +4126,7 @@ def erf_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4159,7 +4159,7 @@ def erfc(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4199,7 +4199,7 @@ def erfc_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4232,7 +4232,7 @@ def erfinv(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4272,7 +4272,7 @@ def erfinv_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4816,7 +4816,7 @@ def deg2rad(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4852,7 +4852,7 @@ def deg2rad_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4883,7 +4883,7 @@ def rad2deg(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4919,7 +4919,7 @@ def rad2deg_(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -6554,7 +6554,7 @@ def xlogy_Scalar_Self(call, input, other):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (other_t.conj() * input / other_p).conj()
+                result_tangent = (ops.mul_Scalar(other_t.conj(), input) / other_p).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -6673,7 +6673,7 @@ def logaddexp(call, input, other):
                 other_p = other
                 self_p = input
                 # result: self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
-                result_tangent = self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
+                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp(), 1, 1))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -6717,7 +6717,7 @@ def logaddexp2(call, input, other):
                 other_p = other
                 self_p = input
                 # result: self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
-                result_tangent = self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
+                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp2(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp2(), 1, 1))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -6762,7 +6762,7 @@ def ldexp(call, input, other):
                     other_t = zeros_for(other)
                 other_p = other
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
-                result_tangent = self_t * other_p.exp2() + other_t * result * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * result, 0.6931471805599453)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -6810,7 +6810,7 @@ def ldexp_(call, input, other):
                     other_t = zeros_for(other)
                 other_p = other
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
-                result_tangent = self_t * other_p.exp2() + other_t * input * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * input, 0.6931471805599453)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -7818,7 +7818,7 @@ def sigmoid_backward(call, grad_output, output):
                 output_p = output
                 grad_output_p = grad_output
                 # result: sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
-                result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
+                result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (ops.sub(1, ops.mul_Scalar(output_p.conj(), 2)))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -7863,7 +7863,7 @@ def tanh_backward(call, grad_output, output):
                 output_p = output
                 grad_output_p = grad_output
                 # result: tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
-                result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
+                result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (ops.mul_Scalar(output_p.conj(), -2) * grad_output_p)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -433,7 +433,7 @@ def special_entr(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (-self_t.conj() * (1 + self_p.log())).conj()
+                result_tangent = (-self_t.conj() * (ops.add_Scalar(self_p.log(), 1, 1))).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -469,7 +469,7 @@ def special_erfcx(call, input):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = ((2 * self_p * result - 1.1283791670955126) * self_t.conj()).conj()
+                result_tangent = (ops.sub_Scalar(ops.mul_Scalar(self_p, 2) * result, 1.1283791670955126, 1) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -503,7 +503,7 @@ def special_ndtri(call, input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * 2.5066282746310002 * (result * result / 2).exp()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 2.5066282746310002) * ops.div_Scalar(result * result, 2).exp()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -583,7 +583,7 @@ def special_xlog1py(call, input, other):
                 self_p = input
                 other_p = other
                 # result: xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (other_p + 1)
-                result_tangent = xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (other_p + 1)
+                result_tangent = xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (ops.add_Scalar(other_p, 1, 1))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -619,7 +619,7 @@ def special_xlog1py_self_scalar(call, input, other):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (other_t.conj() * input / (other_p + 1)).conj()
+                result_tangent = (ops.mul_Scalar(other_t.conj(), input) / ops.add_Scalar(other_p, 1, 1)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -700,7 +700,7 @@ def special_zeta(call, input, other):
                 self_p = input
                 other_p = other
                 # result: only_second(self_t, 'zeta', other_t * -self_p * special_zeta(self_p + 1, other_p))
-                result_tangent = only_second(self_t, 'zeta', other_t * -self_p * ops.special_zeta(self_p + 1, other_p))
+                result_tangent = only_second(self_t, 'zeta', other_t * -self_p * ops.special_zeta(ops.add_Scalar(self_p, 1, 1), other_p))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -736,7 +736,7 @@ def special_zeta_self_scalar(call, input, other):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (other_t.conj() * -input * ops.special_zeta(input + 1, other_p)).conj()
+                result_tangent = (ops.mul_Scalar(other_t.conj(), -input) * ops.special_zeta(input + 1, other_p)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

@@ -150,7 +150,7 @@ def add(input, other, *, alpha=1, out=None):
     z = x + y · α
     ∂L/∂x = g
     ∂L/∂y = g · α*
-    dz = dx + dy · α
+    dz = dx + (dy if α = 1, else mul_Scalar(dy, α))
     where x = self, y = other, z = result, g = ∂L/∂z
 
     AddBackward0, from the entry add.Tensor of derivatives.yaml.
@@ -409,7 +409,7 @@ def sub(input, other, *, alpha=1, out=None):
     z = x − y · α
     ∂L/∂x = g
     ∂L/∂y = −g · α*
-    dz = dx − dy · α
+    dz = dx − (dy if α = 1, else mul_Scalar(dy, α))
     where x = self, y = other, z = result, g = ∂L/∂z
 
     SubBackward0, from the entry sub.Tensor of derivatives.yaml.
@@ -666,9 +666,9 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = y − x · α
-    ∂L/∂x = −g · α*
+    ∂L/∂x = −g if α* = 1, else mul_Scalar(−g, α*)
     ∂L/∂y = g
-    dz = dy − dx · α
+    dz = dy − (dx if α = 1, else mul_Scalar(dx, α))
     where x = self, y = other, z = result, g = ∂L/∂z
 
     RsubBackward0, from the entry rsub.Tensor of derivatives.yaml.
@@ -732,8 +732,8 @@ def rsub_Tensor(input, other, alpha, *, out=None):
 def rsub_Scalar(input, other, alpha, *, out=None):
     """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = −g · α*
-    dz = −dx · α
+    ∂L/∂x = −g if α* = 1, else mul_Scalar(−g, α*)
+    dz = −dx if α* = 1, else mul_Scalar(−dx*, α*)*
     where x = self, y = other, z = result, g = ∂L/∂z
 
     RsubBackward1, from the entry rsub.Scalar of derivatives.yaml.
@@ -1000,7 +1000,7 @@ def mul_Scalar(input, other, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t * other
-                result_tangent = self_t * other
+                result_tangent = ops.mul_Scalar(self_t, other)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -1053,7 +1053,7 @@ def mul__Scalar(input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t * other
-                result_tangent = self_t * other
+                result_tangent = ops.mul_Scalar(self_t, other)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -1246,7 +1246,7 @@ def div_Scalar(input, other, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t / other
-                result_tangent = self_t / other
+                result_tangent = ops.div_Scalar(self_t, other)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -1299,7 +1299,7 @@ def div__Scalar(input, other):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: self_t / other
-                result_tangent = self_t / other
+                result_tangent = ops.div_Scalar(self_t, other)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -2225,8 +2225,8 @@ def fmod__Tensor(input, other):
 def pow_Tensor_Scalar(input, exponent, *, out=None):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
-    ∂L/∂x = g · (exponent · x^(exponent − 1))*
-    dz = dx · exponent · x^(exponent − 1)
+    ∂L/∂x = 0 if exponent = 0, else g · mul_Scalar(x^(exponent − 1), exponent)*
+    dz = 0 if exponent = 0, else dx · mul_Scalar(x^(exponent − 1), exponent)
     where x = self, z = result, g = ∂L/∂z
 
     PowBackward0, from the entry pow.Tensor_Scalar of derivatives.yaml.
@@ -2286,9 +2286,9 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
 def pow_Tensor_Tensor(input, exponent, *, out=None):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 
-    ∂L/∂x = g · (exponent · x^(exponent − 1))*
+    ∂L/∂x = g · (exponent · x^sub_Scalar(exponent, 1, 1))*
     ∂L/∂exponent = g · (0 if (x = 0 and Re(exponent) ≥ 0), else (z · ln(x))*)
-    dz = dx · exponent · x^(exponent − 1) + dexponent · (0 if (x = 0 and Re(exponent) ≥ 0), else z · ln(x))
+    dz = dx · exponent · x^sub_Scalar(exponent, 1, 1) + dexponent · (0 if (x = 0 and Re(exponent) ≥ 0), else z · ln(x))
     where x = self, z = result, g = ∂L/∂z
 
     PowBackward1, from the entry pow.Tensor_Tensor of derivatives.yaml.
@@ -2541,7 +2541,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (tensor₂ · value)*
     ∂L/∂tensor₂ = g · (tensor₁ · value)*
-    dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value
+    dz = dx + (dtensor₁ · tensor₂ if value = 1, else mul_Scalar(dtensor₁ · tensor₂, value)) + (dtensor₂ · tensor₁ if value = 1, else mul_Scalar(dtensor₂ · tensor₁, value))
     where x = self, z = result, g = ∂L/∂z
 
     AddcmulBackward0, from the entry addcmul of derivatives.yaml.
@@ -3190,7 +3190,7 @@ def tan(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 + result * result).conj()).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(result * result, 1, 1).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3257,7 +3257,7 @@ def tan_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 + input * input).conj()).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(input * input, 1, 1).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3324,7 +3324,7 @@ def asin(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3394,7 +3394,7 @@ def asin_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3461,7 +3461,7 @@ def acos(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3531,7 +3531,7 @@ def acos_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * -(1 - self_p * self_p).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * -(ops.sub(1, self_p * self_p)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -3598,7 +3598,7 @@ def atan(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -3668,7 +3668,7 @@ def atan_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p * self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p * self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4142,7 +4142,7 @@ def asinh(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4212,7 +4212,7 @@ def asinh_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (self_p * self_p + 1).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4229,8 +4229,8 @@ def acosh(input, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
-    ∂L/∂x = g · (1 / (√(x + 1) · √(x − 1)))* if x is complex, else g / √(x² − 1)
-    dz = dx / (√(x + 1) · √(x − 1)) if x is complex, else dx / (√(x² − 1))*
+    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √sub_Scalar(x, 1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
+    dz = dx / (√add_Scalar(x, 1, 1) · √sub_Scalar(x, 1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
     where x = self, z = result, g = ∂L/∂z
 
     AcoshBackward0, from the entry acosh of derivatives.yaml.
@@ -4416,7 +4416,7 @@ def atanh(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4486,7 +4486,7 @@ def atanh_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (1 - self_p * self_p).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.sub(1, self_p * self_p)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4685,7 +4685,7 @@ def exp2(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * result.conj() * 0.6931471805599453).conj()
+                result_tangent = ops.mul_Scalar(self_t.conj() * result.conj(), 0.6931471805599453).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4752,7 +4752,7 @@ def exp2_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * input.conj() * 0.6931471805599453).conj()
+                result_tangent = ops.mul_Scalar(self_t.conj() * input.conj(), 0.6931471805599453).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -4818,7 +4818,7 @@ def expm1(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (result.conj() + 1)).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(result.conj(), 1, 1)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -4885,7 +4885,7 @@ def expm1_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (input.conj() + 1)).conj()
+                result_tangent = (self_t.conj() * ops.add_Scalar(input.conj(), 1, 1)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -5089,7 +5089,7 @@ def log2(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -5159,7 +5159,7 @@ def log2_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 0.6931471805599453)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 0.6931471805599453))).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -5226,7 +5226,7 @@ def log10(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -5296,7 +5296,7 @@ def log10_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p.conj() * 2.302585092994046)).conj()
+                result_tangent = (self_t.conj() / (ops.mul_Scalar(self_p.conj(), 2.302585092994046))).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -5363,7 +5363,7 @@ def log1p(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -5427,7 +5427,7 @@ def log1p_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (self_p + 1).conj()).conj()
+                result_tangent = (self_t.conj() / (ops.add_Scalar(self_p, 1, 1)).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -5493,7 +5493,7 @@ def sqrt(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (2 * result.conj())).conj()
+                result_tangent = (self_t.conj() / ops.mul_Scalar(result.conj(), 2)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -5560,7 +5560,7 @@ def sqrt_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() / (2 * input.conj())).conj()
+                result_tangent = (self_t.conj() / ops.mul_Scalar(input.conj(), 2)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -5625,7 +5625,7 @@ def rsqrt(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-0.5 * self_t.conj() * result.pow(3).conj()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * result.pow(3).conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -5686,7 +5686,7 @@ def rsqrt_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-0.5 * self_t.conj() * input.pow(3).conj()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), -0.5) * input.pow(3).conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -7087,7 +7087,7 @@ def erf(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -7151,7 +7151,7 @@ def erf_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), 1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -7217,7 +7217,7 @@ def erfc(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -7281,7 +7281,7 @@ def erfc_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-1.1283791670955126 * (-(self_p * self_p)).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((-(self_p * self_p)).exp(), -1.1283791670955126) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -7347,7 +7347,7 @@ def erfinv(input, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -7411,7 +7411,7 @@ def erfinv_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (0.8862269254527579 * (self_p.erfinv() ** 2).exp() * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -8347,8 +8347,8 @@ _SINC_ = GuardedOverload("sinc_", ((
 def deg2rad(input, *, out=None):
     """deg2rad(Tensor self) -> Tensor
 
-    ∂L/∂x = π · g / 180
-    dz = π · dx / 180
+    ∂L/∂x = 0.017453292519943295 · g
+    dz = 0.017453292519943295 · dx
     where x = self, z = result, g = ∂L/∂z
 
     Deg2RadBackward0, from the entry deg2rad of derivatives.yaml.
@@ -8395,7 +8395,7 @@ def deg2rad(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -8455,7 +8455,7 @@ def deg2rad_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.deg2rad(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 0.017453292519943295)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -8471,8 +8471,8 @@ _DEG2RAD_ = GuardedOverload("deg2rad_", ((
 def rad2deg(input, *, out=None):
     """rad2deg(Tensor self) -> Tensor
 
-    ∂L/∂x = 180 · g / π
-    dz = 180 · dx / π
+    ∂L/∂x = 57.29577951308232 · g
+    dz = 57.29577951308232 · dx
     where x = self, z = result, g = ∂L/∂z
 
     Rad2DegBackward0, from the entry rad2deg of derivatives.yaml.
@@ -8519,7 +8519,7 @@ def rad2deg(input, *, out=None):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -8579,7 +8579,7 @@ def rad2deg_(input):
             state.flags = flags & ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.rad2deg(self_t.conj())).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 57.29577951308232)).conj()
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -10689,8 +10689,8 @@ _ISCLOSE = GuardedOverload("isclose", ((
 def maximum(input, other, *, out=None):
     """maximum(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = g / 2 if x = y, 0 if x < y, else g
-    ∂L/∂y = g / 2 if y = x, 0 if y < x, else g
+    ∂L/∂x = 0 if x < y, div_Scalar(g, 2) if x = y, else g
+    ∂L/∂y = 0 if y < x, div_Scalar(g, 2) if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x > y, else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -10766,8 +10766,8 @@ _MAXIMUM = GuardedOverload("maximum", ((
 def minimum(input, other, *, out=None):
     """minimum(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = g / 2 if x = y, 0 if x > y, else g
-    ∂L/∂y = g / 2 if y = x, 0 if y > x, else g
+    ∂L/∂x = 0 if x > y, div_Scalar(g, 2) if x = y, else g
+    ∂L/∂y = 0 if y > x, div_Scalar(g, 2) if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x < y, else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -10843,7 +10843,7 @@ _MINIMUM = GuardedOverload("minimum", ((
 def fmax(input, other, *, out=None):
     """fmax(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = g if (x ≥ y or y is NaN), else 0
+    ∂L/∂x = 0 if not (x ≥ y or y is NaN), else g
     ∂L/∂y = 0 if (x ≥ y or y is NaN), else g
     dz = dx if (x ≥ y or y is NaN), else dy
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -10920,7 +10920,7 @@ _FMAX = GuardedOverload("fmax", ((
 def fmin(input, other, *, out=None):
     """fmin(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = g if (x ≤ y or y is NaN), else 0
+    ∂L/∂x = 0 if not (x ≤ y or y is NaN), else g
     ∂L/∂y = 0 if (x ≤ y or y is NaN), else g
     dz = dx if (x ≤ y or y is NaN), else dy
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -12136,7 +12136,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (other_t.conj() * input / other_p).conj()
+                result_tangent = (ops.mul_Scalar(other_t.conj(), input) / other_p).conj()
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -12324,7 +12324,7 @@ def logaddexp(input, other, *, out=None):
                 other_p = other
                 self_p = input
                 # result: self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
-                result_tangent = self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
+                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp(), 1, 1))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -12401,7 +12401,7 @@ def logaddexp2(input, other, *, out=None):
                 other_p = other
                 self_p = input
                 # result: self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
-                result_tangent = self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
+                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp2(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp2(), 1, 1))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -12479,7 +12479,7 @@ def ldexp(input, other, *, out=None):
                     other_t = zeros_for(other)
                 other_p = other
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
-                result_tangent = self_t * other_p.exp2() + other_t * result * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * result, 0.6931471805599453)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -12550,7 +12550,7 @@ def ldexp_(input, other):
                     other_t = zeros_for(other)
                 other_p = other
                 # result: self_t * other_p.exp2() + other_t * result * 0.6931471805599453
-                result_tangent = self_t * other_p.exp2() + other_t * input * 0.6931471805599453
+                result_tangent = self_t * other_p.exp2() + ops.mul_Scalar(other_t * input, 0.6931471805599453)
             finally:
                 state.flags = flags
             update_tangent(input, result_tangent)
@@ -14082,7 +14082,7 @@ def sigmoid_backward(grad_output, output):
                 output_p = output
                 grad_output_p = grad_output
                 # result: sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
-                result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (1 - 2 * output_p.conj())
+                result_tangent = ops.sigmoid_backward(grad_output_t, output_p) + output_t.conj() * grad_output_p * (ops.sub(1, ops.mul_Scalar(output_p.conj(), 2)))
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)
@@ -14158,7 +14158,7 @@ def tanh_backward(grad_output, output):
                 output_p = output
                 grad_output_p = grad_output
                 # result: tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
-                result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (-2 * output_p.conj() * grad_output_p)
+                result_tangent = ops.tanh_backward(grad_output_t, output_p) + output_t.conj() * (ops.mul_Scalar(output_p.conj(), -2) * grad_output_p)
             finally:
                 state.flags = flags
             set_tangent(result, result_tangent)

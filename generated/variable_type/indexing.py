@@ -181,7 +181,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
     """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor
 
     ∂L/∂x = 0 if mask, else g
-    ∂L/∂value = Σ (g if mask, else 0)
+    ∂L/∂value = Σ masked_select(g, mask)
     dz = dvalue if mask, else dx
     where x = self, z = result, g = ∂L/∂z
 
@@ -578,8 +578,8 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g
-    ∂L/∂source = index_select(g, dim, index) · α
-    dz = index_add(dx, dim, index, dsource · α)
+    ∂L/∂source = index_select(g, dim, index) if α = 1, else mul_Scalar(index_select(g, dim, index), α)
+    dz = index_add(dx, dim, index, dsource if α = 1, else mul_Scalar(dsource, α))
     where x = self, z = result, g = ∂L/∂z
 
     IndexAddBackward0, from the entry index_add of derivatives.yaml.

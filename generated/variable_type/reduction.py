@@ -523,8 +523,8 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
 def std_correction(input, dim, correction, keepdim, *, out=None):
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
 
-    ∂L/∂x = var_backward(0 if z = 0, else g / (2 · z), x, dim, correction, keepdim)
-    dz = 0 if z = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z)
+    ∂L/∂x = var_backward(0 if z = 0, else g / mul_Scalar(z, 2), x, dim, correction, keepdim)
+    dz = 0 if z = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / mul_Scalar(z, 2)
     where x = self, z = result, g = ∂L/∂z
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
 
@@ -605,8 +605,8 @@ def std_mean_dim(input, dim, unbiased, keepdim):
 def std_mean_correction(input, dim, correction, keepdim):
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
-    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
-    dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z₀)
+    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / mul_Scalar(z₀, 2), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
+    dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / mul_Scalar(z₀, 2)
     dz₁ = mean(dx, dim)
     where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
@@ -838,7 +838,7 @@ def var_mean(input, unbiased):
 def amax(input, dim, keepdim, *, out=None):
     """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
 
-    ∂L/∂x = g · [x = z] / (Σ_dim [x = z])
+    ∂L/∂x = g / (Σ_dim [x = z]) · [x = z]
     dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)
     where x = self, z = result, g = ∂L/∂z
 
@@ -896,7 +896,7 @@ def amax(input, dim, keepdim, *, out=None):
 def amin(input, dim, keepdim, *, out=None):
     """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
 
-    ∂L/∂x = g · [x = z] / (Σ_dim [x = z])
+    ∂L/∂x = g / (Σ_dim [x = z]) · [x = z]
     dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)
     where x = self, z = result, g = ∂L/∂z
 
@@ -954,7 +954,7 @@ def amin(input, dim, keepdim, *, out=None):
 def aminmax(input, dim, keepdim, *, out=None):
     """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
 
-    ∂L/∂x = g_min · [x = min] / (Σ_dim [x = min]) + g_max · [x = max] / (Σ_dim [x = max])
+    ∂L/∂x = g_min / (Σ_dim [x = min]) · [x = min] + g_max / (Σ_dim [x = max]) · [x = max]
     dmin = Σ_dim ([x = min] / (Σ_dim [x = min]) · dx)
     dmax = Σ_dim ([x = max] / (Σ_dim [x = max]) · dx)
     where x = self, g_min = ∂L/∂min, g_max = ∂L/∂max
@@ -1014,10 +1014,9 @@ def aminmax(input, dim, keepdim, *, out=None):
 def max(input, *, out=None):
     """max(Tensor self) -> Tensor
 
-    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
     evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
 
     MaxBackward1, from the entry max of derivatives.yaml.
@@ -1125,10 +1124,9 @@ def max_dim(input, dim, keepdim, *, out=None):
 def min(input, *, out=None):
     """min(Tensor self) -> Tensor
 
-    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
     evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
 
     MinBackward1, from the entry min of derivatives.yaml.
@@ -2287,10 +2285,9 @@ _LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
 def median(input, *, out=None):
     """median(Tensor self) -> Tensor
 
-    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
     evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
 
     MedianBackward0, from the entry median of derivatives.yaml.
@@ -2398,10 +2395,9 @@ def median_dim(input, dim, keepdim, *, out=None):
 def nanmedian(input, *, out=None):
     """nanmedian(Tensor self) -> Tensor
 
-    ∂L/∂x = evenly_distribute_backward(g, x, z)
+    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
-    evenly_distribute_backward: The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN).
     evenly_read_jvp: The mean of the tangents of all elements that equal the value chosen from them.
 
     NanmedianBackward0, from the entry nanmedian of derivatives.yaml.
@@ -2851,7 +2847,7 @@ def _euclidean_dist(x1, x2, *, out=None):
 
     ∂L/∂x₁ = x₁ · Σ_−1 (0 if z = 0, else g / z) − (0 if z = 0, else g / z) @ x₂
     ∂L/∂x₂ = x₂ · Σ_−1 (0 if zᵀ = 0, else gᵀ / zᵀ) − (0 if zᵀ = 0, else gᵀ / zᵀ) @ x₁
-    dz = Σ_−1 Re(((unsqueeze(x₁, −2) − unsqueeze(x₂, −3)) · (0 if z = 0, else 1 / z))* · (unsqueeze(dx₁, −2) − unsqueeze(dx₂, −3)))
+    dz = Σ_−1 Re((0 if z = 0, else ((unsqueeze(x₁, −2) − unsqueeze(x₂, −3)) / z)*) · (unsqueeze(dx₁, −2) − unsqueeze(dx₂, −3)))
     where z = result, g = ∂L/∂z
 
     EuclideanDistBackward0, from the entry _euclidean_dist of derivatives.yaml.

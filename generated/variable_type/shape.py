@@ -962,7 +962,7 @@ _RAVEL = GuardedOverload("ravel", ((
 def expand(self, size, implicit):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)
 
-    ∂L/∂x = g if shape(_array(g)) = shape(x), else sum_to(g, shape(x))
+    ∂L/∂x = sum_to(g, shape(x))
     dz = expand(dx, size)
     where x = self, z = result, g = ∂L/∂z
 
@@ -1012,7 +1012,7 @@ def expand(self, size, implicit):
 def expand_copy(input, size, implicit, *, out=None):
     """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor
 
-    ∂L/∂x = g if shape(_array(g)) = shape(x), else sum_to(g, shape(x))
+    ∂L/∂x = sum_to(g, shape(x))
     dz = expand_copy(dx, size)
     where x = self, z = result, g = ∂L/∂z
 

@@ -15,13 +15,10 @@ def wrapped(dim, ndim):
 
 
 def restored(reduced, dim, keepdim, ndim):
-    """A result with its reduced dimensions back, of size one."""
-    if keepdim or not ndim:
+    """A result with its reduced dimensions back, of size one; as it is, if all were reduced: it broadcasts."""
+    if keepdim or not ndim or dim is None or dim == ():
         return reduced
-    dims = wrapped(dim, ndim)
-    if len(dims) == ndim:
-        return ops.reshape(reduced, (1,) * ndim)
-    for d in dims:
+    for d in wrapped(dim, ndim):
         reduced = ops.unsqueeze(reduced, d)
     return reduced
 

@@ -9,15 +9,7 @@ from .. import _operators as ops
 
 def maybe_multiply(tensor, scalar):
     """`tensor * scalar`, without the multiplication if the number is 1."""
-    return tensor if scalar == 1 else tensor * scalar
-
-
-def conj_number(value):
-    """The conjugate of a Python number."""
-    return value.conjugate()
-
-
-# --- division and powers ------------------------------------------------------------------------------------
+    return tensor if scalar == 1 else ops.mul_Scalar(tensor, scalar)
 
 
 def div_mode_self_backward(grad, other, rounding_mode):
@@ -53,12 +45,12 @@ def pow_backward(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0."""
     if exponent == 0:
         return ops.zeros_like(self)
-    return grad * (exponent * self.pow(exponent - 1)).conj()
+    return grad * ops.mul_Scalar(self.pow(exponent - 1), exponent).conj()
 
 
 def pow_backward_self(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a tensor p; 0 where p = 0, also at x = 0."""
-    return ops.where(exponent == 0, 0, grad * (exponent * self.pow(exponent - 1)).conj())
+    return ops.where(exponent == 0, 0, grad * (exponent * self.pow(ops.sub_Scalar(exponent, 1, 1))).conj())
 
 
 def pow_backward_exponent(grad, base, exponent, result):
@@ -109,8 +101,8 @@ def sgn_backward(self, grad, sgn):
 def acosh_backward(grad, self):
     """d acosh(z)/dz = 1 / sqrt(z^2 - 1), by the factors z + 1 and z - 1 for complex z."""
     if self.is_complex():
-        return grad * ((self + 1).rsqrt() * (self - 1).rsqrt()).conj()
-    return grad * (self * self - 1).rsqrt()
+        return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.sub_Scalar(self, 1, 1).rsqrt()).conj()
+    return grad * ops.sub_Scalar(self * self, 1, 1).rsqrt()
 
 
 def sinc_backward(grad, self):
@@ -140,12 +132,12 @@ def mvlgamma_backward(grad, self, p):
 
 def maximum_backward(grad, own, other):
     """g where `own` is greater, half of it where both are equal."""
-    return ops.where(own == other, grad / 2, ops.where(own < other, 0, grad))
+    return ops.masked_fill(ops.where(own == other, ops.div_Scalar(grad, 2), grad), own < other, 0)
 
 
 def minimum_backward(grad, own, other):
     """g where `own` is less, half of it where both are equal."""
-    return ops.where(own == other, grad / 2, ops.where(own > other, 0, grad))
+    return ops.masked_fill(ops.where(own == other, ops.div_Scalar(grad, 2), grad), own > other, 0)
 
 
 def maximum_jvp(self_t, other_t, self, other):
@@ -178,12 +170,12 @@ def atan2_backward(grad, self, other, grad_input_mask):
 
 def copysign_backward(grad, self, result):
     """g where the sign was kept, -g where it changed, 0 at 0."""
-    return grad * ops.where(self == 0, 0, result / self)
+    return grad * ops.masked_fill(result / self, self == 0, 0)
 
 
 def xlogy_self_backward(grad, self, other):
     """d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0."""
-    return ops.where(ops.logical_and(self == 0, _at_most_zero(other)), 0, ops.xlogy(grad, other))
+    return ops.masked_fill(ops.xlogy(grad, other), ops.logical_and(self == 0, _at_most_zero(other)), 0)
 
 
 def _at_most_zero(value):

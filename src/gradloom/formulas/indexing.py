@@ -30,7 +30,7 @@ def index_add_source_backward(grad, dim, index, source, alpha):
     parts = ops.index_select(grad, dim, index)
     if not source.dim() and parts.dim():
         parts = ops.squeeze(parts, 0)
-    return parts if alpha == 1 else ops.mul(parts, alpha)
+    return parts if alpha == 1 else ops.mul_Scalar(parts, alpha)
 
 
 def vector_source_backward(grad, dim, index, source):

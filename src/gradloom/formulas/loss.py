@@ -16,7 +16,7 @@ def over_count(grad, self, target, reduction):
     if reduction != 1:
         return grad
     count = self.numel() if self.shape == target.shape else ops.broadcast_tensors((self, target))[0].numel()
-    return grad / count if count else grad
+    return ops.div_Scalar(grad, count) if count else grad
 
 
 def smooth_l1_double_backward(grad, self, target, reduction, beta):

@@ -25,7 +25,8 @@ def sum_backward(grad, sizes, dim, keepdim):
 
 def mean_backward(grad, sizes, dim, numel, keepdim):
     """The gradient of a mean: that of the sum, divided by the number of elements; memory of its own for each."""
-    return sum_backward(grad, sizes, dim, keepdim) / (numel if dim is None or dim == () else count(sizes, dim))
+    number = numel if dim is None or dim == () else count(sizes, dim)
+    return ops.div_Scalar(sum_backward(grad, sizes, dim, keepdim), number)
 
 
 def nansum_backward(grad, self, dim, keepdim):
@@ -92,11 +93,13 @@ def var_backward(grad, self, dim, correction, keepdim):
     spread = self - _mean(self, dim)
     if free <= 0:
         return grad * ops.where(spread == 0, float("nan"), inf)
-    return (grad * (2.0 / free)) * spread
+    return ops.mul_Scalar(grad, 2.0 / free) * spread
 
 
 def _mean(x, dim):
-    return ops.mean(x, dim, True) if x.dim() else x
+    if not x.dim():
+        return x
+    return ops.mean(x) if dim is None or dim == () else ops.mean(x, dim, True)
 
 
 def var_jvp(self, self_t, dim, correction, keepdim):
@@ -117,7 +120,7 @@ def std_jvp(self, self_t, result, dim, correction, keepdim):
 
 def _of_root(change, root):
     """The change of a square root for a change of its square: change / (2 root), zero where the root is."""
-    return ops.where(root == 0, 0, change / (root * 2))
+    return ops.masked_fill(change / ops.mul_Scalar(root, 2), root == 0, 0)
 
 
 def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
@@ -143,7 +146,8 @@ def _added(first, second):
 def amaxmin_backward(grad, self, result, dim, keepdim):
     """The gradient, distributed evenly among all elements that equal the extremum."""
     grad, result = (restored(x, dim, keepdim, self.dim()) for x in (grad, result))
-    return grad * _shares(self, result, dim)
+    mask = self == result
+    return grad / (ops.sum(mask, dim, True) if mask.dim() else mask) * mask
 
 
 def amaxmin_jvp(self, self_t, result, dim, keepdim):
@@ -169,7 +173,7 @@ def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
 def evenly_distribute_backward(grad, self, value):
     """The gradient of a value chosen from all elements, distributed evenly among those that equal it (or are NaN)."""
     mask = _equal_or_nan(self, value)
-    return ops.where(mask, grad / mask.sum(), 0)
+    return ops.masked_fill_(ops.zeros_like(mask, dtype=grad.dtype), mask, grad / mask.sum())
 
 
 def evenly_read_jvp(self_t, self, value):
@@ -206,19 +210,19 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     if p == 1:
         return self.sgn() * grad
     if p == 2:
-        return self * ops.where(norm == 0, 0, grad / norm)
+        return grad * ops.masked_fill(self / norm, norm == 0, 0)
     if p in (inf, -inf):
         size = self.abs()
         mask = ops.logical_or(size == norm, size.isnan())
         n = ops.sum(mask, dim, True) if mask.dim() else mask
-        return self.sgn() * (mask * (grad / n))
+        return self.sgn() * (grad / n * mask)
     size = self.abs()
     if p < 2:
         # |x| ** (p - 2) would be infinite at zero. There the sign is zero, and stays zero in higher derivatives.
         zero = self == 0
         power = ops.where(zero, 0, ops.where(zero, 1, size) ** (p - 1))
         return self.sgn() * power * ops.where(norm == 0, 0, grad * ops.where(norm == 0, 1, norm) ** (1 - p))
-    return self * size ** (p - 2) * ops.where(norm == 0, 0, grad / norm ** (p - 1))
+    return self * size ** (p - 2) * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
 
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
