@@ -47,6 +47,14 @@ def user_line(stack) -> str:
     return "a place without Python code"
 
 
+def level_of_user() -> int:
+    """The `stacklevel` with which a warning of the calling function points at the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and is_ours(frame.f_code):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def operator_called(stack) -> str:
     """The operator of whose wrapper the stack was taken: `mul_.Tensor`; else the library's function that was called."""
     name = ""

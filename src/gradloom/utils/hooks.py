@@ -197,10 +197,11 @@ class BackwardHook:
 
     def _without_input_gradients(self):
         """No input requires a gradient, so there is no input node: the hooks run with nothing to replace."""
+        from gradloom.autograd.call_stack import level_of_user
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs "
             "since no inputs require gradients.",
-            stacklevel=5,
+            stacklevel=level_of_user(),
         )
         for hook in self.user_hooks:
             answer = hook(self.module, (None,) * self.input_count, self.grad_outputs)
