@@ -606,16 +606,13 @@ class AddcdivBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # tensor1: grad * (value / tensor2).conj()
+        # tensor1: grad * div(value, tensor2).conj()
         if edges[1] is not NO_EDGE:
             value = fn.saved_value
             tensor2 = fn.saved_tensor2
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
-            if tensor2._array.dtype is flat:
-                grad_of_tensor1 = wrap(grad_ * (value / tensor2._array))
-            else:
-                grad_of_tensor1 = grad * (ops.div(value, tensor2)).conj()
+            grad_of_tensor1 = grad * ops.div(value, tensor2).conj()
         else:
             grad_of_tensor1 = None
         # tensor2: -grad * (value * tensor1 / (tensor2 * tensor2)).conj()

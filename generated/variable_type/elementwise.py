@@ -147,7 +147,7 @@ frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 def add(input, other, *, alpha=1, out=None):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = x + y · α
+    z = x + y if α = 1, else x + scaled(y, α, x)
     ∂L/∂x = g
     ∂L/∂y = g · α*
     dz = dx + (dy if α = 1, else mul_Scalar(dy, α))
@@ -175,7 +175,7 @@ def add(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote((input, other,), ())
     try:
-        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+        result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_))
     except REFUSALS as error:
         raise refusal(error, 'add', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -263,7 +263,7 @@ def add_(input, other, *, alpha=1):
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
-            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
             raise refusal(error, 'add', self_, other_) from None
     else:
@@ -271,7 +271,7 @@ def add_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha))
+            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise.scaled(other_, alpha, self_))
         except REFUSALS as error:
             raise refusal(error, 'add', self_, other_) from None
         write_inplace(written, changed)
@@ -406,7 +406,7 @@ def add__Scalar(input, other, alpha):
 def sub(input, other, *, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = x − y · α
+    z = x − y if α = 1, else x − scaled(y, α, x)
     ∂L/∂x = g
     ∂L/∂y = −g · α*
     dz = dx − (dy if α = 1, else mul_Scalar(dy, α))
@@ -434,7 +434,7 @@ def sub(input, other, *, alpha=1, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_numbers((input, other,), ())
     try:
-        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+        result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_))
     except REFUSALS as error:
         raise refusal(error, 'sub', self_, other_) from None
     if result_.__class__ is not ndarray:
@@ -522,7 +522,7 @@ def sub_(input, other, *, alpha=1):
         other_t = tangent_of(other)
     if fits(self_, other_):
         try:
-            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha), out=self_)
+            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_), out=self_)
         except REFUSALS as error:
             raise refusal(error, 'sub', self_, other_) from None
     else:
@@ -530,7 +530,7 @@ def sub_(input, other, *, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha))
+            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise.scaled(other_, alpha, self_))
         except REFUSALS as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -665,7 +665,7 @@ def sub__Scalar(input, other, alpha):
 def rsub_Tensor(input, other, alpha, *, out=None):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = y − x · α
+    z = y − x if α = 1, else y − scaled(x, α, y)
     ∂L/∂x = −g if α* = 1, else mul_Scalar(−g, α*)
     ∂L/∂y = g
     dz = dy − (dx if α = 1, else mul_Scalar(dx, α))
@@ -685,7 +685,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     if self_.dtype is not other_.dtype:
         self_, other_ = promote_numbers((input, other,), ())
     try:
-        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha))
+        result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise.scaled(self_, alpha, other_))
     except REFUSALS as error:
         raise refusal(error, 'rsub', self_, other_) from None
     if result_.__class__ is not ndarray:

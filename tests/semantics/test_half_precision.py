@@ -286,3 +286,22 @@ def test_numbers_that_an_integer_dtype_cannot_hold_are_refused(torch):
         torch.zeros(1, dtype=torch.uint8).clamp(max=300)
     with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
         torch.zeros(1).clamp(max=1e300)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_arrays_shorter_than_a_vector_round_each_step_of_scaled_sums_and_reciprocal_roots(torch, half):
+    x, y = samples(torch, half)[:7], samples(torch, half, seed=1)[:7]
+    for k in NUMBERS:
+        factor = number(torch, k, x).to(x.dtype)
+        assert torch.equal(torch.add(x, y, alpha=k), x + y * factor)
+        assert torch.equal(x.clone().sub_(y, alpha=k), x - y * factor)
+    x = samples(torch, half, 0.1, 9)[:7]
+    assert torch.equal(x.rsqrt(), x.sqrt().reciprocal())
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_the_gradient_for_the_dividend_of_addcdiv_divides_a_rounded_number(torch, half):
+    x = samples(torch, half).requires_grad_()
+    y, g = samples(torch, half, 0.3, 3, 1), samples(torch, half, seed=2)
+    found, = torch.autograd.grad(torch.addcdiv(y, x, y, value=0.7), x, g)
+    assert torch.equal(found, g * (torch.full_like(y, 0.7) / y))

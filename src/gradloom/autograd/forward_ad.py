@@ -114,7 +114,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError("Making a dual Tensor based on a Tensor that already has a forward gradient at the same "
                            f"level {_level[0]} is not supported.")
     dual = _primal_view(tensor)
-    set_tangent(dual, tangent)
+    set_tangent(dual, tangent, as_given=True)
     return dual
 
 
@@ -248,8 +248,8 @@ def without_tangents(function, *args):
         state.flags = flags
 
 
-def set_tangent(tensor, tangent) -> None:
-    """Give a result its tangent, of the dtype that it has."""
+def set_tangent(tensor, tangent, as_given: bool = False) -> None:
+    """Give a result its tangent, of the dtype that it has; but of a complex one a real result gets the real part."""
     if tangent is None or tensor._array.dtype.kind in "iub":
         return
     if tangent._is_zerotensor():
@@ -257,6 +257,8 @@ def set_tangent(tensor, tangent) -> None:
         tangent = dense(tangent)
     if tangent._array.shape != tensor._array.shape:
         tangent = _operators.expand(tangent, tensor._array.shape)
+    if tangent._array.dtype.kind == "c" and tensor._array.dtype.kind != "c" and not as_given:
+        tangent = tangent.to(tensor.dtype)
     if _steps(tangent._array) != _steps(tensor._array):
         tangent = _laid_out_like(tangent, tensor._array.strides)
     hold_tangent(tensor, tangent)

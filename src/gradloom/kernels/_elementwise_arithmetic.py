@@ -6,15 +6,19 @@ import numpy as np
 
 from ._layout import as_operands
 from ._numbers import number_as
-from ._precision import Wide, is_half, widen
+from ._precision import Wide, is_half, is_short_half, widen
 from ._reduced import like, own, shared, to_float, widened, widened_for
 from ._refuse import check_divisor, refuse
 
 # --- sums ---------------------------------------------------------------------------------------------------
 
 
-def scaled(other, alpha):
-    """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype."""
+def scaled(other, alpha, beside):
+    """`alpha * other` for add and sub, if a number of alpha's type may scale a tensor of that dtype.
+
+    Args:
+        beside: what it is added to.
+    """
     kind = other.dtype.kind
     if alpha.__class__ is bool:
         if kind != "b":
@@ -28,7 +32,7 @@ def scaled(other, alpha):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b":
         return other & bool(alpha)
-    if is_half(other.dtype):
+    if is_half(other.dtype) and not (is_short_half(other) and is_short_half(beside)):
         return Wide(other.astype(np.float32) * like(alpha, other).astype(np.float32), other.dtype)
     return other * like(alpha, other)
 
@@ -50,12 +54,12 @@ def rsub_scalar(self, other, alpha):
     """`other - alpha * self` for a number `other`."""
     _no_bools(self, other)
     self = widened_for(self, other)
-    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha))
+    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha, self))
 
 
 def _scaled_number(other, alpha, array):
     number = like(other, array)
-    return number if alpha == 1 and alpha is not True else scaled(number, alpha)
+    return number if alpha == 1 and alpha is not True else scaled(number, alpha, array)
 
 
 def _no_bools(self, other):
@@ -277,9 +281,15 @@ def pow_of_scalar(self, exponent):
     return pow(like(self, exponent), exponent)
 
 
-@widened
 def rsqrt(self):
-    """`1 / sqrt(self)`, each step rounded; half precision once."""
+    """`1 / sqrt(self)`, each step rounded; of half precision only in a short array."""
+    return _rsqrt(self) if is_short_half(self) else _rsqrt_once(self)
+
+
+def _rsqrt(self):
     root = np.sqrt(self)
     one = root.dtype.type(1)
     return np.divide(one, root, out=root) if root.__class__ is np.ndarray else one / root
+
+
+_rsqrt_once = widened(_rsqrt)

@@ -9,11 +9,21 @@ import numpy as np
 from ._refuse import not_implemented
 
 _FLOAT32 = np.dtype(np.float32)
+_VECTOR = 16
 
 
 def is_half(dtype: np.dtype) -> bool:
     """Whether this is float16 or bfloat16 (of which NumPy only knows that it is a void type of two bytes)."""
     return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def is_short_half(array: np.ndarray) -> bool:
+    """Whether an array of half precision has fewer elements than one of PyTorch's vectors.
+
+    What is left over behind whole vectors is computed by other code there, which rounds each step in some operators
+    that round whole vectors once. So do these kernels, for arrays that are no more than such a rest.
+    """
+    return is_half(array.dtype) and array.size < _VECTOR
 
 
 def widen(a: np.ndarray) -> np.ndarray:
