@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dtype import TYPE_OF, scalar_type_name
 from ..memory import offset_in_elements
-from ._layout import empty_result
+from ._layout import empty_result, row_major
 from ._reduced import to_float
 
 _conjugated = None  # gradloom.bits.conjugated, which real programs do not import
@@ -42,7 +42,7 @@ def polar(abs, angle):
 def angle(self):
     """The argument of complex numbers; of real ones 0 or pi, NaN for NaN."""
     if self.dtype.kind == "c":
-        return np.arctan2(self.imag, self.real)
+        return row_major(np.arctan2(self.imag, self.real))
     self = to_float(self)
     found = np.where(self < 0, self.dtype.type(np.pi), self.dtype.type(0))
     return np.where(np.isnan(self), self, found)

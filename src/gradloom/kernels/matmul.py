@@ -238,7 +238,7 @@ def trilinear(
     summed = {d % ndim for d in sumdim}
     kept = [d for d in range(ndim) if d not in summed]
     operands = [x for factor, dims, _ in factors for x in (factor, dims)]
-    return np.einsum(*operands, kept, optimize=True).astype(i1.dtype, copy=False)
+    return np.einsum(*operands, kept, optimize=True).astype(i1.dtype, order="C", copy=False)
 
 
 def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
