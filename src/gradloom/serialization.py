@@ -266,7 +266,8 @@ class Unpickler(pickle.Unpickler):
 
     def __init__(self, file: Any, map_location: Any, weights_only: bool) -> None:
         super().__init__(file)
-        self.map_location, self.weights_only = map_location, weights_only
+        self.map_location: Any = map_location
+        self.weights_only: bool = weights_only
 
     def find_class(self, module: str, name: str) -> Any:
         found = _REBUILDERS.get(("builtins" if module == "__builtin__" else module, name))

@@ -217,7 +217,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         dtype: of the elements; the default dtype if it is left out.
     """
 
-    cls_to_become = Parameter
+    cls_to_become: type[Tensor] = Parameter
     __torch_function__: Any = disabled_torch_function
 
     def __new__(cls, requires_grad: bool = True, device: Device | None = None, dtype: DType | None = None) -> Self:
@@ -237,7 +237,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         persistent: whether the buffer is part of the module's state_dict.
     """
 
-    cls_to_become = Tensor
+    cls_to_become: type[Tensor] = Tensor
     __torch_function__: Any = disabled_torch_function
 
     def __new__(cls, requires_grad: bool = False, device: Device | None = None, dtype: DType | None = None,

@@ -104,7 +104,10 @@ class LazyLinear(LazyModuleMixin, Linear):
         bias: whether there is a bias.
     """
 
-    cls_to_become = Linear
+    cls_to_become: type[Module] | None = Linear
+    in_features: int
+    weight: Any
+    bias: Any
 
     def __init__(self, out_features: int, bias: bool = True, device: Device | None = None,
                  dtype: DType | None = None) -> None:
@@ -208,7 +211,13 @@ class _LazyNorm(LazyModuleMixin):
     """
 
     num_features: int
-    _buffers: Any
+    affine: bool
+    track_running_stats: bool
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
 
     def __init__(self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
                  track_running_stats: bool = True, device: Device | None = None, dtype: DType | None = None, *,
@@ -216,13 +225,13 @@ class _LazyNorm(LazyModuleMixin):
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
-            self.weight: Any = _unshaped(device, dtype)
+            self.weight = _unshaped(device, dtype)
             if bias:
-                self.bias: Any = _unshaped(device, dtype)
+                self.bias = _unshaped(device, dtype)
         if track_running_stats:
-            self.running_mean: Any = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var: Any = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked: Any = gl.tensor(0, dtype=gl.int64, device=device)
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = gl.tensor(0, dtype=gl.int64, device=device)
 
     def reset_parameters(self) -> None:
         """Forget the batches seen, and make the affine map the identity, where there are parameters."""
@@ -249,70 +258,70 @@ class _LazyNorm(LazyModuleMixin):
 class LazyConv1d(_LazyConv, conv.Conv1d):  # type: ignore[misc]
     """A `Conv1d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.Conv1d
+    cls_to_become: type[Module] | None = conv.Conv1d
 
 
 class LazyConv2d(_LazyConv, conv.Conv2d):  # type: ignore[misc]
     """A `Conv2d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.Conv2d
+    cls_to_become: type[Module] | None = conv.Conv2d
 
 
 class LazyConv3d(_LazyConv, conv.Conv3d):  # type: ignore[misc]
     """A `Conv3d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.Conv3d
+    cls_to_become: type[Module] | None = conv.Conv3d
 
 
 class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):  # type: ignore[misc]
     """A `ConvTranspose1d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.ConvTranspose1d
+    cls_to_become: type[Module] | None = conv.ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):  # type: ignore[misc]
     """A `ConvTranspose2d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.ConvTranspose2d
+    cls_to_become: type[Module] | None = conv.ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):  # type: ignore[misc]
     """A `ConvTranspose3d` that learns `in_channels` from its first input."""
 
-    cls_to_become = conv.ConvTranspose3d
+    cls_to_become: type[Module] | None = conv.ConvTranspose3d
 
 
 class LazyBatchNorm1d(_LazyNorm, batchnorm.BatchNorm1d):  # type: ignore[misc]
     """A `BatchNorm1d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.BatchNorm1d
+    cls_to_become: type[Module] | None = batchnorm.BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, batchnorm.BatchNorm2d):  # type: ignore[misc]
     """A `BatchNorm2d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.BatchNorm2d
+    cls_to_become: type[Module] | None = batchnorm.BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, batchnorm.BatchNorm3d):  # type: ignore[misc]
     """A `BatchNorm3d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.BatchNorm3d
+    cls_to_become: type[Module] | None = batchnorm.BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, batchnorm.InstanceNorm1d):  # type: ignore[misc]
     """A `InstanceNorm1d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.InstanceNorm1d
+    cls_to_become: type[Module] | None = batchnorm.InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, batchnorm.InstanceNorm2d):  # type: ignore[misc]
     """A `InstanceNorm2d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.InstanceNorm2d
+    cls_to_become: type[Module] | None = batchnorm.InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, batchnorm.InstanceNorm3d):  # type: ignore[misc]
     """A `InstanceNorm3d` that learns `num_features` from its first input."""
 
-    cls_to_become = batchnorm.InstanceNorm3d
+    cls_to_become: type[Module] | None = batchnorm.InstanceNorm3d

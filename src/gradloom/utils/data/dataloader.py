@@ -45,6 +45,21 @@ class DataLoader:
         ValueError: for options that contradict each other.
     """
 
+    dataset: Any
+    batch_size: int | None
+    drop_last: bool
+    sampler: Iterable[Any]
+    batch_sampler: Iterable[Any] | None
+    num_workers: int
+    generator: gl.Generator | None
+    pin_memory: bool
+    pin_memory_device: str
+    in_order: bool
+    timeout: float
+    worker_init_fn: Callable[[int], None] | None
+    prefetch_factor: int | None
+    persistent_workers: bool
+
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
                  sampler: Iterable[Any] | None = None, batch_sampler: Iterable[Any] | None = None, num_workers: int = 0,
                  collate_fn: Callable[[list[Any]], Any] | None = None, pin_memory: bool = False,

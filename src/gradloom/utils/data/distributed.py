@@ -29,6 +29,16 @@ class DistributedSampler(Sampler[int]):
         ValueError: if `rank` is not below `num_replicas`.
     """
 
+    dataset: Any
+    num_replicas: int
+    rank: int
+    shuffle: bool
+    seed: int
+    drop_last: bool
+    epoch: int
+    num_samples: int
+    total_size: int
+
     def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
                  seed: int = 0, drop_last: bool = False) -> None:
         if num_replicas is None or rank is None:

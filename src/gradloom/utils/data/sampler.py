@@ -25,6 +25,8 @@ class SequentialSampler(Sampler[int]):
         data_source: something with a length.
     """
 
+    data_source: Any
+
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
 
@@ -58,6 +60,10 @@ class RandomSampler(Sampler[int]):
         ValueError: if `num_samples` is not positive.
         TypeError: if `replacement` is no bool.
     """
+
+    data_source: Any
+    replacement: bool
+    generator: gl.Generator | None
 
     def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None,
                  generator: gl.Generator | None = None) -> None:
@@ -97,6 +103,9 @@ class SubsetRandomSampler(Sampler[Any]):
         generator: where the randomness comes from; the default generator by default.
     """
 
+    indices: Sequence[Any]
+    generator: gl.Generator | None
+
     def __init__(self, indices: Sequence[Any], generator: gl.Generator | None = None) -> None:
         self.indices, self.generator = indices, generator
 
@@ -120,6 +129,11 @@ class WeightedRandomSampler(Sampler[int]):
     Raises:
         ValueError: if `num_samples` is not positive, or `weights` is no row of numbers.
     """
+
+    weights: gl.Tensor
+    num_samples: int
+    replacement: bool
+    generator: gl.Generator | None
 
     def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
                  generator: gl.Generator | None = None) -> None:
@@ -150,6 +164,10 @@ class BatchSampler(Sampler[list[Any]]):
     Raises:
         ValueError: if `batch_size` is no positive int, or `drop_last` no bool.
     """
+
+    sampler: Iterable[Any]
+    batch_size: int
+    drop_last: bool
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
