@@ -206,6 +206,13 @@ def test_all_waits_for_the_gradients_that_the_pass_computes(torch):
     assert len(seen) == 4
 
 
+def test_all_does_not_wait_for_what_the_pass_was_asked_for_and_cannot_reach(torch):
+    a, b, elsewhere, seen = leaf(torch, 1.0), leaf(torch, 2.0), leaf(torch, 3.0), []
+    several(torch)((elsewhere, a, b), lambda grads: seen.append([None if g is None else g.item() for g in grads]))
+    (a * b).backward(inputs=[elsewhere, a])
+    assert seen == [[None, 2.0, None]] and elsewhere.grad is None
+
+
 def test_any_takes_the_first(torch):
     a, seen = leaf(torch, 1.0), []
     b = a * 2

@@ -312,9 +312,8 @@ def queue_callback(callback) -> None:
 def will_run(node) -> bool:
     """Whether the backward pass that this thread is running runs a node, or hands out a gradient that arrives there."""
     task = state.graph_task
-    if task.plan is not None:
-        return task.plan.wants(node)
-    return node in task.pending or node is task.root
+    reached = node in task.pending or node is task.root
+    return reached and (task.plan is None or task.plan.wants(node))
 
 
 def execution_order(task: GraphTask) -> list[Node]:
