@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ._layout import row_major
 from ._piecewise import as_type
 from ._precision import floating, is_half, widen
 from ._select import bounded, select
@@ -241,7 +242,7 @@ def softplus_backward(grad_output, self, beta, threshold):
 
 def log_sigmoid_forward(self: np.ndarray) -> tuple:
     """log(sigmoid(self)), and exp(-|self|), which PyTorch keeps for the gradient."""
-    wide = widen(self)  # the buffer is rounded, what is computed from it is not
+    wide = row_major(widen(self))  # the buffer is rounded, what is computed from it is not
     decay = _decay(wide)
     return _log_sigmoid(wide, decay).astype(self.dtype, copy=False), decay.astype(self.dtype, copy=False)
 

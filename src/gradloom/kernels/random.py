@@ -233,7 +233,7 @@ def rrelu_with_noise(self, noise, lower, upper, training, generator=None):
     In training the slopes are written to `noise`.
     """
     if not training:
-        return leaky_relu(self, (float(lower) + float(upper)) / 2)
+        return row_major(leaky_relu(self, (float(lower) + float(upper)) / 2))
     noise[...] = _draws.rrelu_noise(generator or default_stream, self, lower, upper)
     return row_major(self * noise)
 
