@@ -165,7 +165,7 @@ class Tensor(TensorBase):
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
         edge, view = self._edge, self._view
-        if value and edge is None and view is None:
+        if value and edge is None and view is None and not self._inference:
             return
         if not self.is_leaf:
             hint = "" if value else (" If you want to use a computed variable in a subgraph that doesn't require "
@@ -195,7 +195,7 @@ class Tensor(TensorBase):
             raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                             f"{type(requires_grad).__name__}")
         view = self._view
-        if not (requires_grad and self.requires_grad):
+        if not (requires_grad and self.requires_grad) or self._inference:
             self.requires_grad = requires_grad
         elif view is not None and view.edge is NO_EDGE:  # it requires grad because its base does, and now by itself
             view.is_own_leaf = True

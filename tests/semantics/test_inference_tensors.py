@@ -128,3 +128,25 @@ def test_a_transform_may_multiply_with_an_inference_tensor(torch):
     with torch.inference_mode():
         factor = torch.tensor([2.0, 3.0])
     assert torch.func.grad(lambda x: (x * factor).sum())(torch.ones(2)).tolist() == [2.0, 3.0]
+
+
+def test_whether_an_inference_tensor_requires_grad_is_said_in_inference_mode_only(torch):
+    with torch.inference_mode():
+        a = torch.ones(2).requires_grad_()
+        assert a.requires_grad_() is a and a.requires_grad
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
+        a.requires_grad_()
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor"):
+        a.requires_grad = True
+    assert not a.requires_grad_(False).requires_grad
+
+
+@pytest.mark.parametrize("made_in", ["no_grad", "inference_mode", "enable_grad"])
+def test_a_view_of_a_view_that_was_made_in_inference_mode_is_one_wherever_it_is_made(torch, made_in):
+    base = torch.ones(4, requires_grad=True) * 1
+    with torch.inference_mode():
+        part = base[1:]
+    with getattr(torch, made_in)():
+        further = part[1:]
+    with pytest.raises(RuntimeError, match="created in inference mode and is being modified inplace"):
+        further.mul_(torch.ones(2, requires_grad=True))

@@ -134,7 +134,7 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
             replay = _through(view.replay, result._array) if replay is None else _chained(view.replay, replay)
         elif replay is not None:
             replay = _chained(_restriding(source._array), replay)
-        if creation == DEFAULT:
+        if creation == DEFAULT or view.creation == INFERENCE_VIEW:
             creation = view.creation
     result._edge = None
     result._view = ViewMeta(base, edge, counter[0], creation, replay)
