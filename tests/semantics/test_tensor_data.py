@@ -227,3 +227,9 @@ def test_membership_compares_the_element_with_the_tensor(torch):
     assert 1 in torch.tensor([1.0]) and torch.tensor([1.0, 2.0]) in torch.tensor([1.0, 3.0])
     with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(2\)"):
         torch.zeros(3) in torch.zeros(2)  # noqa: B015
+
+
+def test_normal_numbers_need_shapes_that_broadcast(torch):
+    assert torch.normal(torch.zeros(2, 1), torch.ones(3)).shape == (2, 3)
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
+        torch.normal(torch.zeros(2), torch.ones(3))

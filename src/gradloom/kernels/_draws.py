@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from ..kernel_errors import size_mismatch
 from ._box_muller import box_muller, serial_normals
 from ._filling import (
     DIGITS,
@@ -217,7 +218,7 @@ def normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | floa
         A new array of the broadcast shape and the dtype of `mean` where that is an array, else of `std`.
 
     Raises:
-        RuntimeError: if an element of `std` is negative or complex.
+        RuntimeError: if an element of `std` is negative or complex, or the shapes do not broadcast.
     """
     if isinstance(std, np.ndarray):
         if std.dtype.kind == "c":
@@ -229,7 +230,10 @@ def normal_each(stream: Stream, mean: np.ndarray | float, std: np.ndarray | floa
         values += mean
         return values
     leading = mean if isinstance(mean, np.ndarray) else std
-    values = normal(stream, np.broadcast_shapes(np.shape(mean), std.shape), leading.dtype)
+    shapes = np.shape(mean), std.shape
+    if text := size_mismatch(shapes):
+        raise RuntimeError(text)
+    values = normal(stream, np.broadcast_shapes(*shapes), leading.dtype)
     wider = std if name_of(std.dtype) in DIGITS else std.astype(values.dtype)
     values = narrowed(values * wider, values.dtype).astype(values.dtype, copy=False)
     values += np.asarray(mean, values.dtype)
@@ -305,7 +309,7 @@ def native_dropout(stream: Stream, array: np.ndarray, p: float) -> tuple[np.ndar
     For p = 1 both are zero and nothing is drawn.
     """
     if p == 1:
-        return tuple([new_like(array, kind, make=np.zeros_like) for kind in (None, np.bool_)])
+        return new_like(array, make=np.zeros_like), new_like(array, np.bool_, make=np.zeros_like)
     mask = bernoulli_(stream, new_like(array, np.bool_), 1 - p)
     result = array * mask
     result *= result.dtype.type(1 / (1 - p))
