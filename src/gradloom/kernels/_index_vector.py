@@ -53,8 +53,7 @@ def index_add_(self, dim, index, source, alpha=1):
     rows, values = _rows(self, axis), _rows(source, axis)
     check_range(places, rows.shape[0], axis)
     if rows.shape[1:] != values.shape[1:]:
-        raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
-                           f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
+        raise _shape_mismatch(self, source)
     writable(self, index, source)
     if not values.size:
         return self
@@ -77,6 +76,11 @@ def _rows(array, axis):
     return array.reshape(1) if not array.ndim else np.moveaxis(array, axis, 0) if axis else array
 
 
+def _shape_mismatch(self, source):
+    return RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                        f"self.shape = {list(self.shape)} source.shape = {list(source.shape)}")
+
+
 def _check_vector(name, self, axis, index, source):
     if index.ndim > 1:
         raise IndexError(f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
@@ -87,6 +91,8 @@ def _check_vector(name, self, axis, index, source):
     if index.size != count:
         raise RuntimeError(f"{name}: Number of indices ({index.size}) should be equal to source.size(dim): ({count}), "
                            f"for dim: {axis}")
+    if bool(self.ndim) != bool(source.ndim):
+        raise _shape_mismatch(self, source)
 
 
 def index_copy(self, dim, index, source):
