@@ -305,3 +305,15 @@ def test_the_gradient_for_the_dividend_of_addcdiv_divides_a_rounded_number(torch
     y, g = samples(torch, half, 0.3, 3, 1), samples(torch, half, seed=2)
     found, = torch.autograd.grad(torch.addcdiv(y, x, y, value=0.7), x, g)
     assert torch.equal(found, g * (torch.full_like(y, 0.7) / y))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_what_is_added_at_one_place_is_rounded_each_time(torch, half):
+    x, values = torch.zeros(2, 3, dtype=getattr(torch, half)), samples(torch, half)[:30].reshape(10, 3)
+    expected = torch.zeros(3, dtype=x.dtype)
+    for row in values:
+        expected = expected + row
+    found = x.index_put((torch.tensor([1] * 10),), values, accumulate=True)
+    assert torch.equal(found[1], expected) and found[0].eq(0).all()
+    column = x[:, 0].clone().index_add(0, torch.tensor([1] * 10), values[:, 0].clone())
+    assert torch.equal(column[1], expected[0])

@@ -367,3 +367,9 @@ def test_messages_name_types_as_pytorch_does(torch):
         y.mul_(2)
         with pytest.raises(RuntimeError, match=rf"inplace operation: \[{text} \[2\]\], which is output 0 of Exp"):
             y.backward(torch.ones_like(y))
+
+
+def test_distances_within_no_batches_have_a_history(torch):
+    x = torch.ones(0, 30, 2, requires_grad=True)
+    found = torch.cdist(x, x)
+    assert found.shape == (0, 30, 30) and found.grad_fn.name() == "CdistBackward0"

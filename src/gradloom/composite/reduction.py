@@ -105,7 +105,7 @@ def cdist(x1, x2, p, compute_mode):
         raise RuntimeError(f"possible modes: 0, 1, 2, but was: {compute_mode}")
     rows, columns = x1.size(-2), x2.size(-2)
     many = compute_mode == 1 or compute_mode != 2 and max(rows, columns) > _PRODUCT_FROM
-    if p == 2 and many and rows and columns and x1.size(-1):
+    if p == 2 and many and x1.numel() and x2.numel():
         return _euclidean(x1, x2)
     return ops._cdist_forward(x1, x2, p, compute_mode)
 
@@ -118,8 +118,6 @@ def _euclidean(x1, x2):
     from numpy import broadcast_shapes
     batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
     shape = (*batch, x1.size(-2), x2.size(-2))
-    if prod(batch) == 0:
-        return ops.zeros(shape, dtype=x1.dtype)
     if prod(batch) > 1:
         x1, x2 = [ops.view(ops.contiguous(ops.expand(x, (*batch, *x._array.shape[-2:]))), (-1, *x._array.shape[-2:]))
                   for x in (x1, x2)]

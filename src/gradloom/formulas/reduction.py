@@ -221,7 +221,10 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         # |x| ** (p - 2) would be infinite at zero. There the sign is zero, and stays zero in higher derivatives.
         zero = self == 0
         power = ops.where(zero, 0, ops.where(zero, 1, size) ** (p - 1))
-        return self.sgn() * power * ops.where(norm == 0, 0, grad * ops.where(norm == 0, 1, norm) ** (1 - p))
+        none, size = norm == 0, ops.where(norm == 0, 1, norm)
+        if p < 1:
+            return self.sgn() * power * grad * ops.where(none, 0, size ** (1 - p))
+        return self.sgn() * power * ops.where(none, 0, grad / size ** (p - 1))
     return self * size ** (p - 2) * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
 
 

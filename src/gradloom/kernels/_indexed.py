@@ -10,6 +10,7 @@ from ._copies import clone
 from ._index_checks import still_writable, type_name
 from ._layout import as_operands, row_major
 from ._numbers import number_as
+from ._precision import is_half
 
 _every = slice(None)
 
@@ -176,7 +177,8 @@ def _accumulate(self, key, values):
     if axes == list(range(axes[0], axes[0] + len(axes))):  # neighbours: their dimensions are where the first was
         values = np.moveaxis(values, range(axes[0], axes[0] + count), range(count))
     moved = self.transpose(axes + [d for d in range(self.ndim) if d not in axes])
-    work = workspace(moved)
+    half = is_half(self.dtype)  # of which each sum is rounded
+    work = np.array(moved, order="C") if half else workspace(moved)
     places = np.zeros(arrays[0].shape, np.int64)
     for array, axis in zip(arrays, axes, strict=True):
         n = self.shape[axis]
@@ -186,7 +188,9 @@ def _accumulate(self, key, values):
     for axis in axes:
         rows *= self.shape[axis]
     width = work.size // rows if rows else 0
-    if width:
+    if width and half:
+        np.add.at(work.reshape(rows, width), places.reshape(-1), values.reshape(places.size, width))
+    elif width:
         add_rows(work.reshape(rows, width), places.reshape(-1),
                  values.astype(work.dtype, copy=False).reshape(places.size, width))
     if work is not moved:
