@@ -802,3 +802,24 @@ def test_an_unpacked_tensor_keeps_the_graph_alive(graph, no_collector, x):
     del y, z
     saved.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_a_node_calls_the_unpack_hook_once_for_each_saved_tensor(torch, retain):
+    kept, calls = {}, []
+
+    def pack(tensor):
+        kept[len(kept)] = tensor.detach()
+        return len(kept) - 1
+
+    def unpack(number):
+        calls.append(number)
+        return kept[number] if retain else kept.pop(number)
+    a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        y = torch.where(a > 0, a / b, b).sum()
+    y.backward(retain_graph=retain)
+    assert sorted(calls) == [0, 1, 2]
+    if retain:
+        y.backward()
+        assert sorted(calls) == [0, 0, 1, 1, 2, 2]

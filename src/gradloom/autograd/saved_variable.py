@@ -155,6 +155,19 @@ class SavedVariable:
         return self._with_tangent(found)
 
     def _unpack_hooked(self, node):
+        """What the hook makes of it; a node of which several formulas need it calls the hook once."""
+        task = state.graph_task
+        if task is None:
+            return self._unpack_anew(node)
+        of_node, known = task.notes.get("unpacked", (None, None))
+        if of_node is not node:
+            of_node, known = task.notes["unpacked"] = (node, {})
+        out = known.get(id(self))
+        if out is None:
+            out = known[id(self)] = self._unpack_anew(node)
+        return out
+
+    def _unpack_anew(self, node):
         found = self.unpack_hook(self.packed)
         if not isinstance(found, _operators.Tensor):
             raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
