@@ -13,7 +13,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
-from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, prod_backward, renorm_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
 
 
 class CdistBackward0(Node):
@@ -303,7 +303,7 @@ class KthvalueBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -311,7 +311,7 @@ class KthvalueBackward0(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -361,7 +361,7 @@ class MaxBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -369,7 +369,7 @@ class MaxBackward0(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -515,7 +515,7 @@ class MedianBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -523,7 +523,7 @@ class MedianBackward1(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -543,7 +543,7 @@ class NanmedianBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -551,7 +551,7 @@ class NanmedianBackward1(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -571,7 +571,7 @@ class MinBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -579,7 +579,7 @@ class MinBackward0(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -721,7 +721,7 @@ class ModeBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), keepdim)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
@@ -729,7 +729,7 @@ class ModeBackward0(Node):
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
             keepdim = fn.saved_keepdim
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, keepdim)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         else:
             grad_of_self = None
         return (grad_of_self,)

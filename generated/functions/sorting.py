@@ -13,6 +13,7 @@ from gradloom.autograd.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.autograd.undefined import zeros_of
 from gradloom.dispatch import GRAD_OFF, state
 from gradloom.tensor import Tensor, wrap
+from gradloom.formulas.reduction import selected_backward
 
 
 class SortBackward0(Node):
@@ -26,14 +27,14 @@ class SortBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
             if indices._vc is not None:
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, True)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -53,14 +54,14 @@ class SortBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
             if indices._vc is not None:
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, True)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -80,14 +81,14 @@ class TopkBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: value_selecting_reduction_backward(grad, dim, indices, self.sym_sizes(), True)
+        # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
         if edges[0] is not NO_EDGE:
             dim = fn.saved_dim
             indices = fn.saved_indices
             if indices._vc is not None:
                 indices = unpack(indices, fn)
             self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = ops.value_selecting_reduction_backward(grad, dim, indices, self_sym_sizes, True)
+            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         else:
             grad_of_self = None
         return (grad_of_self,)

@@ -1071,9 +1071,10 @@ def max(input, *, out=None):
 def max_dim(input, dim, keepdim, *, out=None):
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     MaxBackward0, from the entry max.dim of derivatives.yaml.
     """
@@ -1181,9 +1182,10 @@ def min(input, *, out=None):
 def min_dim(input, dim, keepdim, *, out=None):
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     MinBackward0, from the entry min.dim of derivatives.yaml.
     """
@@ -2342,9 +2344,10 @@ def median(input, *, out=None):
 def median_dim(input, dim, keepdim, *, out=None):
     """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     MedianBackward1, from the entry median.dim of derivatives.yaml.
     """
@@ -2452,9 +2455,10 @@ def nanmedian(input, *, out=None):
 def nanmedian_dim(input, dim, keepdim, *, out=None):
     """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     NanmedianBackward1, from the entry nanmedian.dim of derivatives.yaml.
     """
@@ -2505,9 +2509,10 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
 def kthvalue(input, k, dim, keepdim, *, out=None):
     """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     KthvalueBackward0, from the entry kthvalue of derivatives.yaml.
     """
@@ -2558,9 +2563,10 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
 def mode(input, dim, keepdim, *, out=None):
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), keepdim)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
     dvalues = gather(dx, dim, indices) if keepdim, else squeeze(gather(dx, dim, unsqueeze(indices, dim)), dim)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     ModeBackward0, from the entry mode of derivatives.yaml.
     """

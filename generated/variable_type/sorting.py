@@ -51,9 +51,10 @@ topk_result = result_class("topk", ("values", "indices", ))
 def sort(input, dim, descending, *, out=None):
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     SortBackward0, from the entry sort of derivatives.yaml.
     """
@@ -103,9 +104,10 @@ def sort(input, dim, descending, *, out=None):
 def sort_stable(input, stable, dim, descending, *, out=None):
     """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     SortBackward1, from the entry sort.stable of derivatives.yaml.
     """
@@ -204,9 +206,10 @@ _MSORT = GuardedOverload("msort", ((
 def topk(input, k, dim, largest, sorted, *, out=None):
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = value_selecting_reduction_backward(g, dim, indices, shape(x), True)
+    ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
+    selected_backward: The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded.
 
     TopkBackward0, from the entry topk of derivatives.yaml.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from .. import _operators as ops
+from ..dispatch import GRAD_OFF, state
 from ._recurrence import padded, recurrence, reversed_recurrence
 from ._reduced import count, dot, real, restored, wrapped
 
@@ -168,6 +169,15 @@ def aminmax_backward(self, dim, keepdim, grad_min, grad_max, min, max):
     """The gradients of both extrema, where they are defined."""
     return _added(None if grad_min is None else amaxmin_backward(grad_min, self, min, dim, keepdim),
                   None if grad_max is None else amaxmin_backward(grad_max, self, max, dim, keepdim))
+
+
+def selected_backward(grad, dim, indices, sizes, keepdim):
+    """The gradient of elements chosen along a dimension, put where they came from; scattered if that is recorded."""
+    if state.flags & GRAD_OFF:
+        return ops.value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim)
+    if not keepdim and sizes:
+        grad, indices = ops.unsqueeze(grad, dim), ops.unsqueeze(indices, dim)
+    return ops.scatter_(ops.new_zeros(grad, sizes), dim, indices, grad)
 
 
 def evenly_distribute_backward(grad, self, value):
