@@ -25,7 +25,8 @@ MODULE_NAMES = frozenset(
     """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT MISSING MULTI_OUTPUT
     NO_EDGE NUMBERS Node REFUSALS RELEASED SavedVariable Tensor asarray bump_version check_device check_inplace
     check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference metadata_of
-    ndarray new next_sequence_nr not_implemented_history not_implemented_write ops own promote promote_exact
+    ndarray new next_sequence_nr not_differentiable not_implemented_history not_implemented_write ops own promote
+    promote_exact
     promote_numbers promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents remember
     replace_history require_gradient result_class save save_list set_tangent share_version state tangent_of
     tangent_to_write unpack unpack_list update_tangent wrap wrapped_number write_inplace write_out xp zeros_for

@@ -147,10 +147,10 @@ frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 def add(input, other, *, alpha=1, out=None):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = x + y if α = 1, else x + scaled(y, α, x)
+    z = x + y · α
     ∂L/∂x = g
     ∂L/∂y = g · α*
-    dz = dx + (dy if α = 1, else mul_Scalar(dy, α))
+    dz = dx + dy · α
     where x = self, y = other, z = result, g = ∂L/∂z
 
     AddBackward0, from the entry add.Tensor of derivatives.yaml.
@@ -406,10 +406,10 @@ def add__Scalar(input, other, alpha):
 def sub(input, other, *, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = x − y if α = 1, else x − scaled(y, α, x)
+    z = x − y · α
     ∂L/∂x = g
     ∂L/∂y = −g · α*
-    dz = dx − (dy if α = 1, else mul_Scalar(dy, α))
+    dz = dx − dy · α
     where x = self, y = other, z = result, g = ∂L/∂z
 
     SubBackward0, from the entry sub.Tensor of derivatives.yaml.
@@ -665,10 +665,10 @@ def sub__Scalar(input, other, alpha):
 def rsub_Tensor(input, other, alpha, *, out=None):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
-    z = y − x if α = 1, else y − scaled(x, α, y)
-    ∂L/∂x = −g if α* = 1, else mul_Scalar(−g, α*)
+    z = y − x · α
+    ∂L/∂x = −g · α*
     ∂L/∂y = g
-    dz = dy − (dx if α = 1, else mul_Scalar(dx, α))
+    dz = dy − dx · α
     where x = self, y = other, z = result, g = ∂L/∂z
 
     RsubBackward0, from the entry rsub.Tensor of derivatives.yaml.
@@ -732,8 +732,8 @@ def rsub_Tensor(input, other, alpha, *, out=None):
 def rsub_Scalar(input, other, alpha, *, out=None):
     """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = −g if α* = 1, else mul_Scalar(−g, α*)
-    dz = −dx if α* = 1, else mul_Scalar(−dx*, α*)*
+    ∂L/∂x = −g · α*
+    dz = −dx · α
     where x = self, y = other, z = result, g = ∂L/∂z
 
     RsubBackward1, from the entry rsub.Scalar of derivatives.yaml.
@@ -2225,8 +2225,8 @@ def fmod__Tensor(input, other):
 def pow_Tensor_Scalar(input, exponent, *, out=None):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
-    ∂L/∂x = 0 if exponent = 0, else g · mul_Scalar(x^(exponent − 1), exponent)*
-    dz = 0 if exponent = 0, else dx · mul_Scalar(x^(exponent − 1), exponent)
+    ∂L/∂x = g · (x^(exponent − 1) · exponent)*
+    dz = dx · x^(exponent − 1) · exponent
     where x = self, z = result, g = ∂L/∂z
 
     PowBackward0, from the entry pow.Tensor_Scalar of derivatives.yaml.
@@ -2541,7 +2541,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (tensor₂ · value)*
     ∂L/∂tensor₂ = g · (tensor₁ · value)*
-    dz = dx + (dtensor₁ · tensor₂ if value = 1, else mul_Scalar(dtensor₁ · tensor₂, value)) + (dtensor₂ · tensor₁ if value = 1, else mul_Scalar(dtensor₂ · tensor₁, value))
+    dz = dx + dtensor₁ · tensor₂ · value + dtensor₂ · tensor₁ · value
     where x = self, z = result, g = ∂L/∂z
 
     AddcmulBackward0, from the entry addcmul of derivatives.yaml.
@@ -10689,8 +10689,8 @@ _ISCLOSE = GuardedOverload("isclose", ((
 def maximum(input, other, *, out=None):
     """maximum(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = 0 if x < y, div_Scalar(g, 2) if x = y, else g
-    ∂L/∂y = 0 if y < x, div_Scalar(g, 2) if y = x, else g
+    ∂L/∂x = 0 if x < y, g / 2 if x = y, else g
+    ∂L/∂y = 0 if y < x, g / 2 if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x > y, else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -10766,8 +10766,8 @@ _MAXIMUM = GuardedOverload("maximum", ((
 def minimum(input, other, *, out=None):
     """minimum(Tensor self, Tensor other) -> Tensor
 
-    ∂L/∂x = 0 if x > y, div_Scalar(g, 2) if x = y, else g
-    ∂L/∂y = 0 if y > x, div_Scalar(g, 2) if y = x, else g
+    ∂L/∂x = 0 if x > y, g / 2 if x = y, else g
+    ∂L/∂y = 0 if y > x, g / 2 if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x < y, else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 

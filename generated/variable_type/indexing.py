@@ -71,7 +71,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 def where(condition):
     """where(Tensor condition) -> Tensor[]
 
-    Made of other operators by composite.indexing.nonzero_numpy, and differentiable through them.
+    Made of other operators by composite.indexing.nonzero_numpy.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -578,8 +578,8 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g
-    ∂L/∂source = index_select(g, dim, index) if α = 1, else mul_Scalar(index_select(g, dim, index), α)
-    dz = index_add(dx, dim, index, dsource if α = 1, else mul_Scalar(dsource, α))
+    ∂L/∂source = index_select(g, dim, index) · α
+    dz = index_add(dx, dim, index, dsource · α)
     where x = self, z = result, g = ∂L/∂z
 
     IndexAddBackward0, from the entry index_add of derivatives.yaml.

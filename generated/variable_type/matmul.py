@@ -131,13 +131,11 @@ _MM = GuardedOverload("mm", ((
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = g if β* = 1, else mul_Scalar(g, β*)
-    ∂L/∂mat₁ = mm_mat1_backward(g, mat₂, shape(mat₁), stride(mat₁), α)
-    ∂L/∂mat₂ = mm_mat2_backward(g, mat₁, shape(mat₂), stride(mat₂), α)
-    dz = (dx if β = 1, else mul_Scalar(dx, β)) + (dmat₁ @ mat₂ + mat₁ @ dmat₂ if α = 1, else mul_Scalar(dmat₁ @ mat₂ + mat₁ @ dmat₂, α))
+    ∂L/∂x = g · β*
+    ∂L/∂mat₁ = g @ mat₂ᴴ · α*
+    ∂L/∂mat₂ = mat₁ᴴ @ g · α*
+    dz = dx · β + (dmat₁ @ mat₂ + mat₁ @ dmat₂) · α
     where x = self, z = result, g = ∂L/∂z
-    mm_mat1_backward: The gradient of alpha * (mat1 @ mat2) for mat1: conj(alpha) * grad @ mat2^H.
-    mm_mat2_backward: The gradient of alpha * (mat1 @ mat2) for mat2: conj(alpha) * mat1^H @ grad, in mat2's layout.
 
     AddmmBackward0, from the entry addmm of derivatives.yaml.
     """
@@ -591,10 +589,10 @@ _VDOT = GuardedOverload("vdot", ((
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
     """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = g if β* = 1, else mul_Scalar(g, β*)
-    ∂L/∂mat = g @ vecᴴ if α* = 1, else mul_Scalar(g @ vecᴴ, α*)
-    ∂L/∂vec = matᴴ @ g if α* = 1, else mul_Scalar(matᴴ @ g, α*)
-    dz = (dx if β = 1, else mul_Scalar(dx, β)) + (dmat @ vec + mat @ dvec if α = 1, else mul_Scalar(dmat @ vec + mat @ dvec, α))
+    ∂L/∂x = g · β*
+    ∂L/∂mat = g @ vecᴴ · α*
+    ∂L/∂vec = matᴴ @ g · α*
+    dz = dx · β + (dmat @ vec + mat @ dvec) · α
     where x = self, z = result, g = ∂L/∂z
 
     AddmvBackward0, from the entry addmv of derivatives.yaml.
@@ -745,10 +743,10 @@ _ADDMV_ = GuardedOverload("addmv_", ((
 def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = g if β* = 1, else mul_Scalar(g, β*)
-    ∂L/∂vec₁ = g @ vec₂* if α* = 1, else mul_Scalar(g @ vec₂*, α*)
-    ∂L/∂vec₂ = gᵀ @ vec₁* if α* = 1, else mul_Scalar(gᵀ @ vec₁*, α*)
-    dz = (dx if β = 1, else mul_Scalar(dx, β)) + (dvec₁ @ vec₂ᵀ + vec₁ @ dvec₂ᵀ if α = 1, else mul_Scalar(dvec₁ @ vec₂ᵀ + vec₁ @ dvec₂ᵀ, α))
+    ∂L/∂x = g · β*
+    ∂L/∂vec₁ = g @ vec₂* · α*
+    ∂L/∂vec₂ = gᵀ @ vec₁* · α*
+    dz = dx · β + (dvec₁ @ vec₂ᵀ + vec₁ @ dvec₂ᵀ) · α
     where x = self, z = result, g = ∂L/∂z
 
     AddrBackward0, from the entry addr of derivatives.yaml.
@@ -904,10 +902,10 @@ _ADDR_ = GuardedOverload("addr_", ((
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = g if β* = 1, else mul_Scalar(g, β*)
-    ∂L/∂batch₁ = g @ batch₂ᴴ if α* = 1, else mul_Scalar(g @ batch₂ᴴ, α*)
-    ∂L/∂batch₂ = batch₁ᴴ @ g if α* = 1, else mul_Scalar(batch₁ᴴ @ g, α*)
-    dz = (dx if β = 1, else mul_Scalar(dx, β)) + (dbatch₁ @ batch₂ + batch₁ @ dbatch₂ if α = 1, else mul_Scalar(dbatch₁ @ batch₂ + batch₁ @ dbatch₂, α))
+    ∂L/∂x = g · β*
+    ∂L/∂batch₁ = g @ batch₂ᴴ · α*
+    ∂L/∂batch₂ = batch₁ᴴ @ g · α*
+    dz = dx · β + (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) · α
     where x = self, z = result, g = ∂L/∂z
 
     BaddbmmBackward0, from the entry baddbmm of derivatives.yaml.
@@ -1058,13 +1056,11 @@ _BADDBMM_ = GuardedOverload("baddbmm_", ((
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
-    ∂L/∂x = g if β* = 1, else mul_Scalar(g, β*)
-    ∂L/∂batch₁ = addbmm_batch1_backward(g, shape(batch₁)[0], shape(batch₁)[1], batch₂, shape(batch₂)[2], α)
-    ∂L/∂batch₂ = addbmm_batch2_backward(g, shape(batch₁)[0], shape(batch₁)[1], batch₁, shape(batch₂)[2], α)
-    dz = (dx if β = 1, else mul_Scalar(dx, β)) + (Σ_0 (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) if α = 1, else mul_Scalar(Σ_0 (dbatch₁ @ batch₂ + batch₁ @ dbatch₂), α))
+    ∂L/∂x = g · β*
+    ∂L/∂batch₁ = expand(unsqueeze(g, 0), (shape(batch₁)[0], shape(batch₁)[1], shape(batch₂)[2])) @ batch₂ᴴ · α*
+    ∂L/∂batch₂ = batch₁ᴴ @ expand(unsqueeze(g, 0), (shape(batch₁)[0], shape(batch₁)[1], shape(batch₂)[2])) · α*
+    dz = dx · β + Σ_0 (dbatch₁ @ batch₂ + batch₁ @ dbatch₂) · α
     where x = self, z = result, g = ∂L/∂z
-    addbmm_batch1_backward: The gradient of alpha * (the sum of batch1[i] @ batch2[i]) for batch1: conj(alpha) * grad @ batch2[i]^H.
-    addbmm_batch2_backward: The same for batch2: conj(alpha) * batch1[i]^H @ grad.
 
     AddbmmBackward0, from the entry addbmm of derivatives.yaml.
     """

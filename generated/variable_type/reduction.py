@@ -523,8 +523,8 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
 def std_correction(input, dim, correction, keepdim, *, out=None):
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
 
-    ∂L/∂x = var_backward(0 if z = 0, else g / mul_Scalar(z, 2), x, dim, correction, keepdim)
-    dz = 0 if z = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / mul_Scalar(z, 2)
+    ∂L/∂x = var_backward(0 if z = 0, else g / (2 · z), x, dim, correction, keepdim)
+    dz = 0 if z = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z)
     where x = self, z = result, g = ∂L/∂z
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
 
@@ -605,8 +605,8 @@ def std_mean_dim(input, dim, unbiased, keepdim):
 def std_mean_correction(input, dim, correction, keepdim):
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
-    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / mul_Scalar(z₀, 2), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
-    dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / mul_Scalar(z₀, 2)
+    ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
+    dz₀ = 0 if z₀ = 0, else Σ_dim Re(var_backward(1, x, dim, correction, True)* · dx) / (2 · z₀)
     dz₁ = mean(dx, dim)
     where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
     var_backward: d var/dx = 2 (x - mean) / (n - correction).
@@ -3448,7 +3448,7 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
 def histogramdd(input, bins, range, weight, density):
     """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd, and differentiable through them.
+    Made of other operators by composite.reduction.histogramdd.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -3459,7 +3459,7 @@ def histogramdd(input, bins, range, weight, density):
 def histogramdd_int_bins(input, bins, range, weight, density):
     """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd, and differentiable through them.
+    Made of other operators by composite.reduction.histogramdd.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -3470,7 +3470,7 @@ def histogramdd_int_bins(input, bins, range, weight, density):
 def histogramdd_TensorList_bins(input, bins, range, weight, density):
     """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
-    Made of other operators by composite.reduction.histogramdd_of_bins, and differentiable through them.
+    Made of other operators by composite.reduction.histogramdd_of_bins.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:

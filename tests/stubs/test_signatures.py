@@ -114,6 +114,8 @@ def returns(node: ast.FunctionDef, schema) -> bool:
 def test_every_schema_has_its_stub(operators, functions, methods):
     wrong, seen = [], 0
     for operator in operators:
+        if "internal" in operator.variants:  # the parser does not offer it
+            continue
         variants = [operator.schema, *(v.schema for v in operator.derived if v.kind == "inplace")]
         for schema in variants:
             seen += 1

@@ -49,15 +49,8 @@ def angle(self):
 
 
 def conj(self):
-    """A view of the conjugates of complex numbers; see Note [Conjugate and negative bits].
-
-    Raises:
-        RuntimeError: for other dtypes.
-    """
-    if self.dtype.kind != "c":
-        raise RuntimeError(f"_conj is for complex tensors only, but got {scalar_type_name(TYPE_OF[self.dtype])}; "
-                           "conj() returns other tensors as they are")
-    return (_conjugated or _load())(self)
+    """A view of the conjugates; see Note [Conjugate and negative bits]. Real numbers are their own."""
+    return (_conjugated or _load())(self) if self.dtype.kind == "c" else self[...]
 
 
 def neg_view(self):

@@ -112,7 +112,7 @@ def written(x: Tensor) -> None:
     torch.max(x, 1, out=(torch.empty(2), torch.empty(2, dtype=torch.long)))
     assert_type(x.add_(1).zero_().fill_(2).copy_(out), Tensor)
     x.uniform_(0, 1).normal_(mean=0, std=2)
-    x.index_add_(0, torch.tensor([0]), x[:1])
+    x.index_add_(0, torch.tensor([0]), x[:1].clone())
     parameter = torch.nn.Parameter(x)
     assert_type(parameter.detach_(), torch.nn.Parameter)
 
