@@ -719,10 +719,10 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
     """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = binary_cross_entropy_backward(g, x, target, weight, reduction)
-    ∂L/∂target = bce_target_backward(g, x, target, weight, reduction)
-    dz = reduce_loss(binary_cross_entropy_backward(dx, x, target, weight, 0) + bce_target_backward(dtarget, x, target, weight, 0), reduction)
+    ∂L/∂target = over_count(−g · logit(x) if weight = None, else −g · logit(x) · weight, x, target, reduction)
+    dz = reduce_loss(binary_cross_entropy_backward(dx, x, target, weight, 0) + (−dtarget · logit(x) if weight = None, else −dtarget · logit(x) · weight), reduction)
     where x = self, z = result, g = ∂L/∂z
-    bce_target_backward: The derivative for the target: log(1 - x) - log(x), with logarithms not below -100.
+    over_count: `grad` over the number of elements of a loss of self and target, which broadcast, if the loss is their mean.
     reduce_loss: Losses of all elements, their mean or their sum.
 
     BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.

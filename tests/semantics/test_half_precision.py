@@ -317,3 +317,16 @@ def test_what_is_added_at_one_place_is_rounded_each_time(torch, half):
     assert torch.equal(found[1], expected) and found[0].eq(0).all()
     column = x[:, 0].clone().index_add(0, torch.tensor([1] * 10), values[:, 0].clone())
     assert torch.equal(column[1], expected[0])
+
+
+@pytest.mark.parametrize("kind", ["float32", *HALVES])
+def test_the_gradient_for_the_target_of_a_binary_cross_entropy_is_a_logit(torch, kind):
+    loss = torch.nn.functional.binary_cross_entropy
+    x, g = samples(torch, "float16", 0.02, 0.98).to(getattr(torch, kind)), samples(torch, "float16", seed=1)
+    target = samples(torch, "float16", 0, 1, 2).to(x.dtype).requires_grad_()
+    found, = torch.autograd.grad(loss(x, target, reduction="none"), target, g.to(x.dtype))
+    assert torch.allclose(found, -g.to(x.dtype) * torch.logit(x), rtol=1e-5)
+    edges = torch.tensor([0.0, 1.0], dtype=x.dtype)
+    target = torch.tensor([0.5, 0.5], dtype=x.dtype, requires_grad=True)
+    found, = torch.autograd.grad(loss(edges, target, reduction="sum"), target)
+    assert found.tolist() == [float("inf"), float("-inf")]

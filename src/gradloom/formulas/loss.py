@@ -45,9 +45,8 @@ def _weighted(grad, self, target, weight, reduction):
 
 
 def bce_target_backward(grad, self, target, weight, reduction):
-    """The derivative for the target: log(1 - x) - log(x), with logarithms not below -100."""
-    slope = ops.clamp(ops.log(1.0 - self), -100) - ops.clamp(ops.log(self), -100)
-    return _weighted(grad * slope, self, target, weight, reduction)
+    """The derivative for the target: log(1 - x) - log(x), infinite at 0 and 1 where the loss itself is bounded."""
+    return _weighted(-grad * ops.logit(self), self, target, weight, reduction)
 
 
 def bce_jvp(self_t, target_t, self, target, weight, reduction):
