@@ -53,7 +53,10 @@ class Generator:
     __slots__ = ("_stream", "__weakref__")
 
     def __init__(self, device: Device = "cpu") -> None:
-        check_device(device)
+        try:
+            check_device(device)
+        except AssertionError:
+            raise RuntimeError(f"Cannot get a generator of the device {device}: gradloom computes on the CPU") from None
         self._stream = Stream(_UNSEEDED)
 
     @property

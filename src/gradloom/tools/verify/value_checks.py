@@ -45,7 +45,8 @@ def sees_memory(case: Case) -> bool:
     """Whether the result depends on how arguments lie in memory: an operator that is given strides, or a dtype to see
     the memory as."""
     names = {a.name for a in case.operator.schema.inputs}
-    return {"size", "stride"} <= names or "replayed" in case.operator.tags
+    sees_dtype = case.operator.schema.is_view and "dtype" in names
+    return {"size", "stride"} <= names or sees_dtype or "replayed" in case.operator.tags
 
 
 def check_layout(case: Case) -> Iterator[Fault]:
