@@ -66,6 +66,7 @@ def test_running_sums_of_truth_values_are_integers_and_have_no_boolean_form(torc
             getattr(torch, name)(x, 0, dtype=torch.bool)
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
 def test_a_complex_number_fills_with_its_real_part(torch):
     assert torch.zeros(2).fill_(torch.tensor(3 + 4j)).tolist() == [3, 3]
     assert torch.zeros(2, dtype=torch.int64).fill_(torch.tensor(3 + 4j)).tolist() == [3, 3]
