@@ -76,7 +76,7 @@ def bce_with_logits_backward(grad, self, target, weight, pos_weight, reduction):
     else:
         positive = pos_weight * target
         slope = (1.0 - target + positive) * ops.sigmoid(self) - positive
-    return _weighted(grad * slope, self, target, weight, reduction)
+    return _weighted(slope * grad, self, target, weight, reduction)
 
 
 def bce_with_logits_target_backward(grad, self, target, weight, pos_weight, reduction):
@@ -85,7 +85,7 @@ def bce_with_logits_target_backward(grad, self, target, weight, pos_weight, redu
         slope = -self
     else:
         slope = ops.log_sigmoid(-self) - pos_weight * ops.log_sigmoid(self)
-    return _weighted(grad * slope, self, target, weight, reduction)
+    return _weighted(slope * grad, self, target, weight, reduction)
 
 
 def bce_with_logits_jvp(self_t, target_t, self, target, weight, pos_weight, reduction):
