@@ -73,7 +73,7 @@ def test_a_write_to_a_view_names_the_operator_that_wrote(gradloom):
     base[:2].exp_()
     base.sum().backward(retain_graph=False)
     _, notes = failing(base.sum().backward)
-    assert "CopySlices, which ran ExpBackward0, the backward of exp" in notes
+    assert "CopySlices, which runs ExpBackward0, the backward of exp" in notes
 
 
 YAML = """

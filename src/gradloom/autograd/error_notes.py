@@ -176,8 +176,10 @@ def explain_forward(error: BaseException) -> None:
 def _formula_note(node, inner) -> str:
     fn, line = _generated_frame(inner)
     text = f"This came from {described(node)}"
+    if fn is None:
+        fn = getattr(node, "fn", None)  # of a CopySlices that refused to run it
     if fn is not None and fn is not node:  # a CopySlices runs another node
-        text += f", which ran {described(fn)}"
+        text += f", which runs {described(fn)}"
     source = type(fn if fn is not None else node)
     found = _formula(*line) if line is not None else None
     schema = _schema(source)
