@@ -13,6 +13,8 @@ from .saved_variable import saved_outputs
 from .views import PrimalView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -30,6 +32,17 @@ class UnpackedDualTensor(tuple["Tensor", "Tensor | None"]):
 
     def __new__(cls, primal: Tensor, tangent: Tensor | None) -> UnpackedDualTensor:
         return tuple.__new__(cls, (primal, tangent))
+
+    @classmethod
+    def _make(cls, pair: Iterable[Tensor | None]) -> UnpackedDualTensor:
+        """From an iterable of the two, as named tuples are."""
+        return tuple.__new__(cls, tuple(pair))
+
+    def _asdict(self) -> dict[str, Tensor | None]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def _replace(self, **changes: Tensor | None) -> UnpackedDualTensor:
+        return self._make({**self._asdict(), **changes}.values())
 
     def __getnewargs__(self) -> tuple[Tensor, Tensor | None]:
         return self[0], self[1]
