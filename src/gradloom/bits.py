@@ -26,6 +26,8 @@ import numpy as np
 from numpy import asarray, conjugate, ndarray, negative
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from .memory import with_bits
+
 # Functions that write to their first argument.
 _WRITERS = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
 # Functions of one array that show its memory.
@@ -144,7 +146,7 @@ class Deferred(NDArrayOperatorsMixin):
     @property
     def real(self) -> Any:
         """The real parts: a view."""
-        return _shown(self.memory.real, False, self.neg_bit)
+        return with_bits(self.memory.real, False, self.neg_bit)
 
     @real.setter
     def real(self, values: Any) -> None:
@@ -153,7 +155,7 @@ class Deferred(NDArrayOperatorsMixin):
     @property
     def imag(self) -> Any:
         """The imaginary parts: a view, negated where either bit is set."""
-        return _shown(self.memory.imag, False, self.neg_bit != self.conj_bit)
+        return with_bits(self.memory.imag, False, self.neg_bit != self.conj_bit)
 
     @imag.setter
     def imag(self, values: Any) -> None:
@@ -254,19 +256,15 @@ def _written(target: Any, values: Any) -> Any:
     return target
 
 
-def _shown(memory: np.ndarray, conj: bool, neg: bool) -> Any:
-    return Deferred(memory, conj, neg) if conj or neg else memory
-
-
 def conjugated(array: Any) -> Any:
     """A view of the conjugates of a complex array; two conjugations are none."""
     if type(array) is Deferred:
-        return _shown(array.memory[...], not array.conj_bit, array.neg_bit)
+        return with_bits(array.memory[...], not array.conj_bit, array.neg_bit)
     return Deferred(array, True, False)
 
 
 def negated(array: Any) -> Any:
     """A view of the negatives of an array; two negations are none."""
     if type(array) is Deferred:
-        return _shown(array.memory[...], array.conj_bit, not array.neg_bit)
+        return with_bits(array.memory[...], array.conj_bit, not array.neg_bit)
     return Deferred(array, False, True)

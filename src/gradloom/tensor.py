@@ -461,7 +461,7 @@ class Tensor(TensorBase):
         """
         if self.requires_grad and not force and not state.flags & GRAD_OFF:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if type(self._array) is not ndarray and self._array.__class__ is ndarray:
+        if self.is_conj() or self.is_neg():
             return self._resolved_array(force)
         if self._array.__class__ is not ndarray:
             raise RuntimeError(".numpy() is not supported for tensor subclasses: this one has no values of its own, "

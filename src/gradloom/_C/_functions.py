@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..autograd.accumulate_grad import AccumulateGrad as AccumulateGrad
 from ..autograd.edge import NO_EDGE, gradient_edge
-from ..autograd.node import AccumulateGrad as AccumulateGrad
 from ..autograd.node import Error as Error
 from ..autograd.node import Node, NotImplementedNode, next_sequence_nr
 from ..autograd.views import CopySlices as CopySlices

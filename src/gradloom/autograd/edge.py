@@ -19,7 +19,8 @@ from _thread import RLock
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from .node import NO_EDGE, AccumulateGrad
+from .accumulate_grad import AccumulateGrad
+from .node import NO_EDGE
 
 if TYPE_CHECKING:
     from typing import Any

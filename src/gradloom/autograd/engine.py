@@ -21,7 +21,8 @@ import numpy as np
 from .. import _operators
 from ..dispatch import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from . import hooks as hook_calls
-from .node import AS_THEY_COME, NO_EDGE, GraphRoot, Node
+from .accumulate_grad import AS_THEY_COME
+from .node import NO_EDGE, GraphRoot, Node
 from .validate import validate_gradient
 
 _task_id = count().__next__

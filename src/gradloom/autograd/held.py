@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtype import TYPE_OF
-from .node import AccumulateGrad, Node
+from .accumulate_grad import AccumulateGrad
+from .node import Node
 from .saved_variable import RELEASED
 
 

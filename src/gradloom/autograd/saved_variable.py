@@ -24,8 +24,9 @@ import numpy as np
 from .. import _operators
 from ..dispatch import GRAD_OFF, SAVED_HOOKS, state
 from ..interception import Metadata, shallow_copy
+from .accumulate_grad import AccumulateGrad
 from .edge import gradient_edge
-from .node import AccumulateGrad, Node, operator_name
+from .node import Node, operator_name
 
 FREED_MESSAGE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "

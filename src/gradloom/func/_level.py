@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 
 from .. import _operators as ops
 from ..autograd import grad as autograd_grad
+from ..autograd.accumulate_grad import AccumulateGrad
 from ..autograd.edge import gradient_edge
 from ..autograd.forward_ad import hold_tangent, name_identity, tangent_of
-from ..autograd.node import AccumulateGrad
 from ..autograd.views import TRANSFORM_INPUT
 from ..dispatch import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 from ..tensor import Tensor

@@ -42,12 +42,13 @@ def _tensor_or_number(cls):
 
     def wrap_plain(value):
         return wrap(plain(value))
+    wrap_plain.makes_tensor = True  # type: ignore[attr-defined]
     return wrap_plain, True
 
 
 def is_wrap(converter) -> bool:
     """Whether a converter makes a tensor of a number."""
-    return converter is types.wrapped_number or getattr(converter, "__name__", "") == "wrap_plain"
+    return converter is types.wrapped_number or getattr(converter, "makes_tensor", False)
 
 
 def _python_number(cls):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .. import interception
 from ..autograd import node as nodes
+from ..autograd.accumulate_grad import AccumulateGrad
 from ..autograd.hooks import validated
 from ..dispatch import GRAD_OFF, state
 from .arguments import Arguments, operator_name
@@ -247,7 +248,7 @@ def evaluate(node: Any, grads: list, edges: Any, run: Callable[..., tuple], appl
         recorder.describe(record, grads)
         try:
             outputs = apply(node, grads, edges)
-            if node.__class__ is nodes.AccumulateGrad:
+            if node.__class__ is AccumulateGrad:
                 recorder.allocated(record, None, node.variable._grad)
             return outputs
         finally:

@@ -17,9 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..autograd.accumulate_grad import AccumulateGrad
 from ..autograd.edge import gradient_edge
 from ..autograd.held import described, held
-from ..autograd.node import AccumulateGrad, Node
+from ..autograd.node import Node
 from ..tensor import Tensor
 
 __all__ = ["Edge", "Graph", "Vertex", "graph"]
