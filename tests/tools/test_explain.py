@@ -80,7 +80,7 @@ def test_nodes_their_classes_and_tensors():
 def test_what_no_entry_made_is_shown_where_it_is_written():
     x = gradloom.ones(2, requires_grad=True)
     text = str(explain(x.exp().grad_fn.next_functions[0][0]))
-    assert "Sink of the graph" in text and re.search(r"autograd/node\.py:\d+  written by hand", text)
+    assert "Sink of the graph" in text and re.search(r"autograd/accumulate_grad\.py:\d+  written by hand", text)
     text = str(explain(Double.apply(x)))
     assert "Twice its argument." in text and f"{Path(__file__).name}:" in text and "return g * 2" in text
     assert "class CopySlices" in str(explain("CopySlices"))
