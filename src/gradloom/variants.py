@@ -166,19 +166,6 @@ def factory_dtype(dtype, out):
     return dtype
 
 
-def check_inplace_operands(array: np.ndarray, *operands) -> None:
-    """What must hold before a ufunc may write straight into `array`: same dtype, operands that broadcast to it.
-
-    Raises:
-        RuntimeError: as `write_inplace`.
-    """
-    for other in operands:
-        shape = getattr(other, "shape", ())
-        if shape != array.shape and np.broadcast_shapes(array.shape, shape) != array.shape:
-            raise RuntimeError(f"output with shape {list(array.shape)} doesn't match the broadcast shape "
-                               f"{list(np.broadcast_shapes(array.shape, shape))}")
-
-
 def not_differentiable(name: str, argument: str) -> RuntimeError:
     """The error of a tensor that requires a gradient as an argument for which an operator has no derivative."""
     return RuntimeError(f"The function '{name}' is not differentiable with respect to argument '{argument}'. This "
